@@ -2,8 +2,11 @@
  *
  * Each place of a source has a set of ids that may follow there. The matrix holds the rows of all of them that a step
  * needs; what a place does not allow is taken out by a mask, which is added to the logits and holds the head's bias,
- * too. Invariant: what a place gets does not depend on the others. log_softmax adds up a row in partial sums by column;
- * so before one an id and its column leave the same remainder by their number, and of these ids the lower comes first.
+ * too.
+ *
+ * Invariant: what a place gets does not depend on the others. log_softmax adds up a row in n_classes partial sums,
+ * column c in sum c modulo n_classes. So, where the logits go through it, the column of an id is congruent to the id,
+ * and of ids in the same sum the lower comes first.
  */
 #ifndef VKF_ENGINE_SHORT_HEAD_H
 #define VKF_ENGINE_SHORT_HEAD_H
@@ -44,9 +47,9 @@ typedef struct vkf_short_head_params {
 /* VKF_ERROR_UNSUPPORTED: the list is of another vocabulary. Finish it in every case. */
 vkf_status vkf_engine_short_head_init(vkf_short_head *head, vkf_session *session, const vkf_short_head_params *params);
 void vkf_engine_short_head_finish(vkf_short_head *head);
-/* Another source is at a place: row i of the input. */
+/* Puts another source at a place: row i of the input. */
 void vkf_engine_short_head_set(vkf_short_head *head, uint32_t place, const vkf_encode_input *input, uint32_t i);
-/* Makes the columns anew if the places [n] of a step, which may repeat, want it. */
+/* Makes the columns again if a place of a step was set since. places [n] may repeat. */
 vkf_status vkf_engine_short_head_ready(vkf_short_head *head, const uint32_t *places, uint32_t n);
 
 /* Room for n rows of scores; NULL: there is no memory left. */

@@ -169,14 +169,14 @@ bool vkf_kern_tiles(const vkf_variant *variant);
  */
 bool vkf_kern_tile(const vkf_variant *base, const char *tile, vkf_variant *out, char *why, size_t size);
 
-/* There are kernels for subgroups of so many lanes. */
+/* Whether there are kernels for subgroups of so many lanes. */
 bool vkf_kern_is_written_for(uint32_t subgroup_size);
-/* With cooperative matrices of this shape. */
+/* Whether some of them have cooperative matrices of this shape. */
 bool vkf_kern_is_written_for_matrix(uint32_t subgroup_size, const vkf_matrix_shape *shape);
-/* Such a kernel gets them on the device. */
+/* Whether the device can give a kernel such subgroups. */
 bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t subgroup_size);
 
-/* The device multiplies matrices of this shape. */
+/* Whether the device multiplies matrices of this shape. */
 bool vkf_kern_has_matrix(const vkf_caps *caps, const vkf_matrix_shape *shape);
 
 /* NULL if the variant can run the problem on the device, else the reason why not, written into `why`. */
@@ -187,7 +187,8 @@ const char *vkf_kern_fit(const vkf_variant *variant, const vkf_problem *problem,
 typedef struct vkf_kern_rank {
   const vkf_variant *variant;
   const struct vkf_tuned_time *time; /* measured for this problem or its neighbour; NULL: it was not */
-  bool leads;    /* it was not, and by the defaults it is before every one that was: before those, else after them */
+  bool leads;    /* it was not measured, but the defaults put it before all that were: so it is before them. One that
+                    was not measured and does not lead is behind them */
   size_t rule;   /* of the table of defaults */
   double effort; /* work per useful element */
 } vkf_kern_rank;
@@ -196,14 +197,15 @@ typedef struct vkf_kern_rank {
  * driver). */
 bool vkf_kern_rank_of(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps,
                       const vkf_tuned *tuned, vkf_kern_rank *out, char *why, size_t size);
-/* Of two variants of one problem; equal ones are in the order of the table. */
+/* Whether `a` is the better of two variants of one problem; equal ones are in the order of the table. */
 bool vkf_kern_is_better(const vkf_kern_rank *a, const vkf_kern_rank *b);
 /* Why it has this rank, into `why`. */
 const char *vkf_kern_reason(const vkf_kern_rank *rank, char *why, size_t size);
 
 /* Cores of the device, or a guess by its kind where it does not say. */
 uint32_t vkf_kern_cores(const vkf_caps *caps);
-/* Workgroups that multiply, or of the first stage; *own: the problem with the split that the kernel would get. */
+/* Workgroups of the stage that multiplies, else of the first one; *own: the problem with the split that the kernel
+ * would get. */
 double vkf_kern_workgroups(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps,
                            vkf_problem *own);
 /* A weight as the variant reads it. */

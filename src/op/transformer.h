@@ -57,14 +57,14 @@ typedef struct vkf_attention_inputs {
   vkf_build_operand k, v; /* self-attention: the caches, NONE: temporaries; cross-attention: what is attended */
   vkf_build_operand mask, ancestry; /* see vkf_attention_params */
   vkf_build_operand spans;          /* cross-attention in a packed batch: where its keys are; else NONE */
-  vkf_build_operand positions;      /* of the rows, and the table by which queries and keys are turned: rotary */
-  vkf_build_operand turns;          /* positions, or NONE */
+  vkf_build_operand positions;      /* of the rows; read with `turns` */
+  vkf_build_operand turns;          /* the table of rotary positions, by which queries and keys are turned */
   uint32_t rotary, n_positions;     /* columns of a head that turn, rows of the table */
   vkf_build_operand relative;       /* additive bias of the scores by distance, a row a head */
   uint32_t bias_before, bias_after; /* its largest distances */
   const char *weights_output;       /* not NULL: the weights are computed too, as an output of this name */
-  const char *projections_output;   /* not NULL: an output of this name are the rows that the queries are in; of
-                                       self-attention keys and values are beside them, turned and normed */
+  const char *projections_output;   /* not NULL: the rows of the queries become an output of this name; those of
+                                       self-attention have keys and values in them, normed and turned */
 } vkf_attention_inputs;
 
 uint32_t vkf_block_matmul(vkf_build *b, const char *name, vkf_dim rows, uint32_t x, const vkf_linear *linear,
@@ -81,7 +81,7 @@ uint32_t vkf_block_append(vkf_build *b, const vkf_block_form *form, const char *
 uint32_t vkf_block_self_attention(vkf_build *b, const vkf_block_form *form, const vkf_block_stream *stream,
                                   const vkf_attention_layer *layer, const vkf_attention_inputs *inputs, uint32_t x,
                                   uint32_t y);
-/* Of beams: as many queries' sequences share the keys of one as vkf_dims has beams. */
+/* With beams: all beams of a sentence (vkf_dims says how many) share its keys. */
 uint32_t vkf_block_cross_attention(vkf_build *b, const vkf_block_form *form, const vkf_block_stream *stream,
                                    const vkf_attention_layer *layer, const vkf_attention_inputs *inputs, uint32_t x,
                                    uint32_t y);
