@@ -79,21 +79,8 @@ static int report(tool_session *session, const tool_args *args, const tool_atten
 }
 
 static int run_attention(const tool_args *args) {
-  tool_session session = {0};
-  tool_attended a = {.how = {VKF_RUN_PARAMS_INIT, .attentions = true, .projections = args->scores > 0}};
-  vkf_result *translated = NULL;
-  char *config = NULL;
-  if (check_args(args) != TOOL_OK) return TOOL_USAGE;
-  int exit_code = tool_generation_config(args, &config);
-  if (exit_code == TOOL_OK) exit_code = tool_session_open(&session, args, args->device, args->operands[0]);
-  if (exit_code == TOOL_OK)
-    exit_code = args->images.n ? tool_attend_image(&session, args->operands[0], args->images.at[0], &a)
-                               : tool_attend(&session, args, config, args->operands[1], &translated, &a);
-  if (exit_code == TOOL_OK) exit_code = report(&session, args, &a);
-  tool_attended_finish(&a);
-  vkf_result_destroy(&translated);
-  free(config);
-  return tool_session_close(&session, exit_code);
+  const vkf_run_params how = {VKF_RUN_PARAMS_INIT, .attentions = true, .projections = args->scores > 0};
+  return check_args(args) == TOOL_OK ? tool_attend(args, how, report) : TOOL_USAGE;
 }
 
 static const tool_option options[] = {

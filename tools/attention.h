@@ -1,5 +1,5 @@
-/* attention: which token looks at which, as a page, a picture or a list: what `attention` and `translate --attention`
- * share. The weights are those of vkf_session_run(); nothing is computed here but sums of them.
+/* attention: which token looks at which, as a page, a picture or a list: what `attention`, `layers` and `translate
+ * --attention` share. The weights are those of vkf_session_run(); nothing is computed here but sums of them.
  */
 #ifndef VKFORMER_TOOLS_ATTENTION_H
 #define VKFORMER_TOOLS_ATTENTION_H
@@ -36,12 +36,10 @@ typedef struct tool_attention_map {
 int tool_tokens_of_ids(tool_session *session, const int32_t *ids, size_t n, tool_tokens *out);
 void tool_tokens_finish(tool_tokens *tokens);
 
-/* Runs a text; an encoder-decoder translates it first, with this generation configuration (NULL: the folder's), and the
- * result is in *translated, which outlives `out`. */
-int tool_attend(tool_session *session, const tool_args *args, const char *config, const char *text,
-                vkf_result **translated, tool_attended *out);
-/* Runs an image, whose tokens are the class token and its patches. */
-int tool_attend_image(tool_session *session, const char *folder, const char *path, tool_attended *out);
+/* A command on one text: opens the model that is its first operand, runs the text behind it, or --image, and calls
+ * `report`. The command's exit code. */
+int tool_attend(const tool_args *args, vkf_run_params how,
+                int (*report)(tool_session *session, const tool_args *args, const tool_attended *a));
 /* Runs a text and the translation that it got: ids [n] with the start token, pads may follow. */
 int tool_attend_translation(tool_session *session, const tool_args *args, const char *text, const char *translation,
                             const int32_t *ids, size_t n, tool_attended *out);

@@ -120,8 +120,10 @@ int tool_attend_translation(tool_session *session, const tool_args *args, const 
   return attend(session, args, text, ids, row_length(session, ids, n), out);
 }
 
-int tool_attend(tool_session *session, const tool_args *args, const char *config, const char *text,
-                vkf_result **translated, tool_attended *out) {
+/* An encoder-decoder translates the text first, with this generation configuration (NULL: the folder's), and the result
+ * is in *translated, which outlives `out`. */
+static int attend_text(tool_session *session, const tool_args *args, const char *config, const char *text,
+                       vkf_result **translated, tool_attended *out) {
   vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(session->model, &info);
   if (info.architecture != VKF_ARCHITECTURE_ENCODER_DECODER) return attend(session, args, text, NULL, 0, out);
@@ -133,7 +135,8 @@ int tool_attend(tool_session *session, const tool_args *args, const char *config
   return tool_attend_translation(session, args, text, vkf_result_text(*translated, 0), ids->data, ids->shape[1], out);
 }
 
-int tool_attend_image(tool_session *session, const char *folder, const char *path, tool_attended *out) {
+/* The tokens of an image are the class token and its patches. */
+static int attend_image(tool_session *session, const char *folder, const char *path, tool_attended *out) {
   out->text = path;
   vkf_status status = vkf_session_read_images(session->run, &path, 1, &out->pixels);
   if (status != VKF_OK) return tool_session_fail(session, status, NULL);
@@ -167,6 +170,25 @@ void tool_attended_finish(tool_attended *a) {
   tool_tokens_finish(&a->next);
   vkf_result_destroy(&a->pixels);
   vkf_result_destroy(&a->pass);
+}
+
+int tool_attend(const tool_args *args, vkf_run_params how,
+                int (*report)(tool_session *session, const tool_args *args, const tool_attended *a)) {
+  tool_session session = {0};
+  tool_attended a = {.how = how};
+  vkf_result *translated = NULL;
+  char *config = NULL;
+  const char *folder = args->operands[0];
+  int exit_code = tool_generation_config(args, &config);
+  if (exit_code == TOOL_OK) exit_code = tool_session_open(&session, args, args->device, folder);
+  if (exit_code == TOOL_OK)
+    exit_code = args->images.n ? attend_image(&session, folder, args->images.at[0], &a)
+                               : attend_text(&session, args, config, args->operands[1], &translated, &a);
+  if (exit_code == TOOL_OK) exit_code = report(&session, args, &a);
+  tool_attended_finish(&a);
+  vkf_result_destroy(&translated);
+  free(config);
+  return tool_session_close(&session, exit_code);
 }
 
 /* ---- maps -------------------------------------------------------------------------------------------------------- */

@@ -244,25 +244,15 @@ static int report(tool_session *session, const tool_args *args, const tool_atten
 }
 
 static int run_layers(const tool_args *args) {
-  tool_session session = {0};
-  tool_attended a = {
-      .how = {VKF_RUN_PARAMS_INIT, .hidden_states = !args->logit_lens, .layer_logits = args->logit_lens}};
-  vkf_result *translated = NULL;
-  char *config = NULL;
+  const vkf_run_params how = {VKF_RUN_PARAMS_INIT, .hidden_states = !args->logit_lens,
+                              .layer_logits = args->logit_lens};
   if (!args->logit_lens == !args->growth)
     return tool_usage_error("layers", "expected --logit-lens or --growth, found %s", args->growth ? "both" : "neither");
   if (args->top && args->growth) return tool_usage_error("layers", "--top: expected --logit-lens, found --growth");
   if (args->top > MAX_TOP)
     return tool_usage_error("layers", "--top: expected at most %d, found %zu", MAX_TOP, args->top);
   if (args->output && tool_svg_check("layers", "output", args->output) != TOOL_OK) return TOOL_USAGE;
-  int exit_code = tool_generation_config(args, &config);
-  if (exit_code == TOOL_OK) exit_code = tool_session_open(&session, args, args->device, args->operands[0]);
-  if (exit_code == TOOL_OK) exit_code = tool_attend(&session, args, config, args->operands[1], &translated, &a);
-  if (exit_code == TOOL_OK) exit_code = report(&session, args, &a);
-  tool_attended_finish(&a);
-  vkf_result_destroy(&translated);
-  free(config);
-  return tool_session_close(&session, exit_code);
+  return tool_attend(args, how, report);
 }
 
 static const tool_option options[] = {
