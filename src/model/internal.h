@@ -40,7 +40,7 @@ typedef struct vkf_model_layer {
   uint32_t window; /* the most keys that a query attends to; 0: all */
 } vkf_model_layer;
 
-/* A position id is the number of a token among these tokens of its row, and the offset of its stack. */
+/* A position id is the number of a token among these tokens of its row, plus the offset of its stack. */
 typedef enum vkf_model_position_ids {
   VKF_POSITION_IDS_ALL,      /* all, from 0; the unmasked ones when a masked prompt is continued */
   VKF_POSITION_IDS_UNMASKED, /* the unmasked ones, from 0; masked: -1 */
@@ -238,10 +238,10 @@ vkf_status vkf_model_add_matrix(vkf_net *net, uint32_t use, const char *tensor, 
                                 const char *name, uint32_t *out);
 /* Tensors that are stored but never read: not listed as unused. */
 void vkf_model_mark_known(vkf_net *net, const char *name);
-/* Both are stored, and not alike. A head that is called tied and differs from the table is a weight of its own, as in
- * transformers 5, which writes so of T5 1.1. */
+/* Whether both are stored, with different numbers. A head that is called tied but differs from the table is a weight of
+ * its own, as in transformers 5, which writes T5 1.1 like that. */
 bool vkf_model_differ(const vkf_net *net, const char *one, const char *other);
-/* The same for a copy of `first`: VKF_ERROR_UNSUPPORTED if it is none. */
+/* Marks a tensor as known, as vkf_model_mark_known() does; VKF_ERROR_UNSUPPORTED: it is no copy of `first`. */
 vkf_status vkf_model_mark_same(vkf_net *net, const char *name, const char *first);
 /* A linear layer from `columns` to `rows`, stem + "weight" and, if it is there (or has_bias, in a folder that is still
  * to be made), stem + "bias". */

@@ -14,10 +14,9 @@ typedef struct vkf_model_stage {
   vkf_block_stream stream;
   bool is_target;     /* keys and values are in the state, not temporary */
   const char *prefix; /* of output names: "encoder_", "decoder_", "" */
-  /* Puts out what the head makes of the states x before layer i; NULL: it is not requested. */
+  /* Makes an output of what the head computes from the states x before layer i; NULL: it is not requested. */
   void (*read_out)(const struct vkf_model_stage *s, uint32_t i, uint32_t x);
-  uint32_t turns;    /* table of rotary positions; VKF_NO_SLOT: none; both made by vkf_model_layers() */
-  uint32_t relative; /* bias of the scores; VKF_NO_SLOT: none */
+  uint32_t turns, relative; /* by vkf_model_layers(): table of rotary positions, bias of scores; VKF_NO_SLOT: none */
 } vkf_model_stage;
 
 /* The blocks "embed" and "<stack>.0" and so on. Gives the states after the last layer, before a final norm; they are an

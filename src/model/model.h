@@ -60,7 +60,7 @@ bool vkf_model_net_attention(const vkf_net *net, vkf_attention_kind kind, size_t
 vkf_format vkf_model_net_store(vkf_net *net, vkf_format weights, vkf_format caches);
 /* The weights that plans refer to by index. The source is valid until the net is closed; its load() reads the files. */
 void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out);
-/* The weights were read: their files leave this process's memory until they are read again. */
+/* After the weights were read: gives up the memory in which their files are mapped, until they are read again. */
 void vkf_model_net_rest(const vkf_net *net);
 
 /* ---- folders of random weights (make.c) -------------------------------------------------------------------------- */

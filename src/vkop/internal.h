@@ -131,8 +131,8 @@ void vkf_vkop_dispatch_of(const vkf_program *program, uint32_t node, uint32_t sh
 /* Picks variants and records dispatches as data; when their pipelines are made, places every slot (slots.c). */
 vkf_status vkf_vkop_prepare(vkf_program *program, const vkf_program_options *options);
 vkf_status vkf_vkop_place(vkf_program *program, const vkf_program_options *options);
-/* After a run of nodes [first, end): the first of them whose kernel raised its flag gets another one. *again: so it
- * was, and the blocks are to be recorded and run again (slots.c). */
+/* After a run of nodes [first, end): gives the first of them whose kernel raised its flag another kernel. *again: there
+ * was one; record and run the blocks again (slots.c). */
 vkf_status vkf_vkop_fall_back(vkf_program *program, uint32_t first, uint32_t end, bool *again);
 /* What a node costs, in ns of a slow GPU: 4 GFLOP/s, 1 GB/s, 20 us a dispatch. How fast this device is, its pace, is
  * learned from its runs. */
@@ -142,8 +142,8 @@ double vkf_vkop_effort(const vkf_program *program, uint32_t node, const vkf_dims
 vkf_status vkf_vkop_make_pipelines(vkf_program *program);
 /* The best variant that the problem has not refused; VKF_ERROR_UNSUPPORTED: there is none (slots.c). */
 vkf_status vkf_vkop_pick(vkf_program *program, uint32_t node);
-/* What the program borrows is there: other borrowers may have replaced it. Blocks are recorded again if they were
- * recorded with other buffers (commands.c). */
+/* Makes the buffers that the program borrows, which other borrowers may have replaced. Records the blocks again if they
+ * were recorded with other buffers (commands.c). */
 vkf_status vkf_vkop_settle(vkf_program *program);
 /* Records every block with the pipelines that were made, instead of those recorded before (commands.c). */
 vkf_status vkf_vkop_record(vkf_program *program);
