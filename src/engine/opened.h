@@ -50,15 +50,19 @@ struct vkf_session {
 
   vkf_env own;
   vkf_context *ctx;
-  vkf_gpu_device *gpu;         /* a line to the device; NULL: ref */
-  vkf_backend *backend;        /* on it */
-  vkf_slots *slots;            /* NULL: there are none */
-  vkf_tokenizer tokenizer;     /* the model's, for this session's thread */
-  pthread_mutex_t busy;        /* held during a call */
-  atomic_bool is_closing;      /* its model is being closed: no call begins any more */
-  const void *_Atomic refused; /* whose last call was refused, because another thread ran one */
-  vkf_session *next;           /* of the context */
+  vkf_gpu_device *gpu;     /* a line to the device; NULL: ref */
+  vkf_backend *backend;    /* on it */
+  vkf_slots *slots;        /* NULL: there are none */
+  vkf_tokenizer tokenizer; /* the model's, for this session's thread */
+  pthread_mutex_t busy;    /* held during a call */
+  atomic_bool is_closing;  /* its model is being closed: no call begins any more */
+  uint64_t number;         /* from 1; no other session of the process has it */
+  vkf_session *next;       /* of the context */
 };
+
+/* A number that models of the same files have, and others do not: see vkf_model_net_identity(). The first call for a
+ * model takes that time. Any thread. */
+uint64_t vkf_engine_model_identity(const vkf_model *model);
 
 /* Every public call on a session runs between these two. VKF_ERROR_ARGUMENT: inside a callback of the session, while
  * another thread uses it, or after its model was closed; then do not call end. */

@@ -5,8 +5,8 @@
 
 #include "engine/opened.h"
 
-/* What says which thread this is: its address. */
-static _Thread_local char here;
+/* The session that refused this thread's last call on it, because another thread ran one; 0: none did. */
+static _Thread_local uint64_t refused_by;
 
 static const char BUSY[] =
     "expected a session that no other thread uses, found one that runs a call of another thread: create a session for "
@@ -27,11 +27,10 @@ vkf_status vkf_engine_session_begin(vkf_session *s, const char *call) {
   vkf_status st = VKF_OK;
   if (vkf_env_in_callback(&s->own, call)) return VKF_ERROR_ARGUMENT;
   if (!take(s)) {
-    atomic_store(&s->refused, &here);
+    refused_by = s->number;
     return VKF_ERROR_ARGUMENT;
   }
-  const void *refused = &here;
-  atomic_compare_exchange_strong(&s->refused, &refused, NULL);
+  if (refused_by == s->number) refused_by = 0;
   vkf_env_clear(&s->own);
   if (!s->model || atomic_load(&s->is_closing))
     VKF_FAIL(&s->own, VKF_ERROR_ARGUMENT,
@@ -51,7 +50,7 @@ vkf_status vkf_engine_session_end(vkf_session *s, vkf_status st, vkf_result **re
 
 const char *vkf_session_message(vkf_session *s) {
   if (!s) return "";
-  if (atomic_load(&s->refused) == &here) return BUSY;
+  if (refused_by == s->number) return BUSY;
   if (vkf_env_callback_runs(&s->own)) return s->own.message;
   if (!take(s)) return BUSY;
   pthread_mutex_unlock(&s->busy);

@@ -2,6 +2,7 @@
  * models, sessions and callbacks come and go in any order.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -166,6 +167,10 @@ typedef struct intruder {
   atomic_int n_inside;
   vkf_status status, owner_status;
   char message[512], owner_message[512];
+  pthread_t early;
+  vkf_status early_status;
+  char early_message[512];
+  atomic_bool has_tried, is_over;
   bool is_parted;
 } intruder;
 
@@ -177,13 +182,26 @@ static void *intrude(void *user) {
   return NULL;
 }
 
-/* While the session runs: another thread tries to use it. */
+/* Asks for the reason when another thread was refused, too, and the session runs no more. */
+static void *intrude_early(void *user) {
+  intruder *in = user;
+  vkf_result *result = NULL;
+  in->early_status = vkf_session_translate(in->session, texts, 1, NULL, &result);
+  in->has_tried = true;
+  while (!in->is_over) sched_yield();
+  snprintf(in->early_message, sizeof in->early_message, "%s", vkf_session_message(in->session));
+  return NULL;
+}
+
+/* While the session runs: two other threads try to use it. */
 static int on_token(void *user, size_t row, int32_t token) {
   intruder *in = user;
   pthread_t thread;
   (void)row;
   (void)token;
   if (in->n_inside++) return 0;
+  assert_int_equal(pthread_create(&in->early, NULL, intrude_early, in), 0);
+  while (!in->has_tried) sched_yield();
   assert_int_equal(pthread_create(&thread, NULL, intrude, in), 0);
   pthread_join(thread, NULL);
   return 0;
@@ -201,6 +219,10 @@ static void a_second_thread_is_refused(void **state) {
   assert_int_equal(vkf_session_translate(in.session, texts, 1, &quiet, &alone), VKF_OK);
   assert_int_equal(vkf_session_translate(in.session, texts, 1, &params, &disturbed), VKF_OK);
   assert_true(in.n_inside > 1);
+  in.is_over = true;
+  pthread_join(in.early, NULL);
+  assert_int_equal(in.early_status, VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(in.early_message, "no other thread uses"));
   assert_int_equal(in.status, VKF_ERROR_ARGUMENT);
   assert_non_null(strstr(in.message, "no other thread uses"));
   assert_string_equal(vkf_session_message(in.session), "");
