@@ -31,6 +31,7 @@ int main(int argc, char **argv) {
     size_t n = 0, n_all = 0;
     int32_t id = -1;
     line[strcspn(line, "\n")] = 0;
+    if (!*line) continue;
     status = vkf_tokenizer_encode(tokenizer, line, NULL, &tokens);
     const int32_t *ids = vkf_result_i32(tokens, "ids", &n);
     if (!status) status = vkf_session_feed(session, 0, ids, n, 1);

@@ -234,6 +234,8 @@ static int read_config(translation *t) {
   t->params.config_json = t->config;
   if (exit_code != TOOL_OK) return exit_code;
   tool_translation_read_config(&t->lines, t->config, t->folder);
+  if (json_object_get(args->config, "prefix_bias_beta") && !args->force_decode)
+    fprintf(stderr, "vkformer: --prefix-bias-beta has no effect without --force-decode\n");
   if (args->column && t->lines.n_best > 1)
     return tool_usage_error("translate", "--column: expected one translation of a line, found %zu (--n-best)",
                             t->lines.n_best);

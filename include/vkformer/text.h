@@ -143,7 +143,8 @@ VKF_DEFINE_INIT(vkf_text_queue)
 #define VKF_MOST_TOGETHER 4096
 
 /* Translates texts that come while others are translated. At most params.batch_size texts run together; one that is
- * done makes place for the next. params.lines is not read. VKF_ERROR_STOPPED: a callback asked to stop. */
+ * done makes place for the next. on_token and on_beams get the number of the text in the order in which they came, from
+ * 0. params.lines is not read. VKF_ERROR_STOPPED: a callback asked to stop. */
 VKF_API vkf_status vkf_session_translate_queue(vkf_session *session, const vkf_text_queue *queue,
                                                const vkf_generate_params *params);
 

@@ -34,7 +34,6 @@ struct group {
   vkf_kept *sequences; /* [n][each]: without the prompt */
   char **texts;        /* [n][each], the arena's; NULL: nothing was generated */
   size_t n, n_begun;
-  size_t first;  /* the number of the first one, as on_text gets it */
   uint64_t line; /* of a prompt of the queue, which is a group alone, */
   void *tag;     /* the caller's name for it, */
   group *next;   /* and another such group */
@@ -113,11 +112,15 @@ static size_t without_begun_stop(const writer *w, const prompt *p) {
   return keep;
 }
 
+/* A prompt's number among those of the call. */
+static size_t number_of(const prompt *p) {
+  return p->group->parts.rules.first + p->part->text;
+}
+
 /* Hands text [n] on to the caller. */
 static void hand_on(writer *w, prompt *p, const char *text, size_t n) {
   if (!w->is_streaming || n == 0 || w->is_stopped) return;
-  VKF_CALLBACK(w->session->env,
-               w->is_stopped = w->params.on_text(w->params.user, p->group->first + p->part->text, text, n) != 0);
+  VKF_CALLBACK(w->session->env, w->is_stopped = w->params.on_text(w->params.user, number_of(p), text, n) != 0);
 }
 
 /* Hands p->text on up to `end`. */
@@ -225,6 +228,7 @@ static vkf_status refuse_full(writer *w, group *g) {
 /* Finish it also after a failure. */
 static vkf_status group_init(writer *w, group *g, const char *const *texts, size_t n) {
   const vkf_part_rules rules = {.long_texts = w->params.long_texts,
+                                .first = w->n_came,
                                 .skip_refused = w->params.skip_refused,
                                 .keeps_end = w->is_decoder,
                                 .max_ids = longest_prompt(w),
@@ -242,7 +246,6 @@ static vkf_status group_init(writer *w, group *g, const char *const *texts, size
   for (size_t i = 0; i < g->parts.n; i++) prompts[g->parts.at[i].text].part = &g->parts.at[i];
   g->prompts = prompts;
   g->n = n;
-  g->first = w->n_came;
   w->n_came += n;
   return refuse_full(w, g);
 }
@@ -332,7 +335,7 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
                        .input = {.line = w->queue          ? g->line
                                          : w->params.lines ? w->params.lines[text]
                                                            : text,
-                                 .sentence = (uint32_t)text}};
+                                 .sentence = (uint32_t)number_of(p)}};
   if (w->is_decoder) {
     out->input.prompt = p->part->ids;
     out->input.n_prompt = p->part->n;
@@ -363,7 +366,7 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
   for (uint32_t r = 0; r < w->each; r++) VKF_CALL(take_row(w, p, results, r, logprobs, row));
   vkf_text_stream_destroy(&p->stream);
   vkf_text_finish(&p->text);
-  return w->queue ? hand_over(w, p->group) : VKF_OK;
+  return w->queue && !w->is_stopped ? hand_over(w, p->group) : VKF_OK; /* on_text may have stopped the call */
 }
 
 static vkf_status refuse(void *user, const vkf_request *request, vkf_skip_reason reason) {

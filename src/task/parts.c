@@ -12,7 +12,8 @@ vkf_status vkf_task_parts_refuse(vkf_parts *p, size_t text, vkf_skip_reason reas
   va_start(args, fmt);
   vsnprintf(why, sizeof why, fmt, args);
   va_end(args);
-  if (!p->rules.skip_refused) return vkf_env_fail(p->session->env, VKF_ERROR_ARGUMENT, "text %zu: %s", text + 1, why);
+  if (!p->rules.skip_refused)
+    return vkf_env_fail(p->session->env, VKF_ERROR_ARGUMENT, "text %zu: %s", p->rules.first + text + 1, why);
   p->skipped[text] = reason;
   p->why[text] = vkf_arena_strdup(&p->arena, why);
   return p->why[text] ? VKF_OK : VKF_ERROR_MEMORY;
@@ -107,7 +108,8 @@ vkf_status vkf_task_parts_make(vkf_session *session, const char *const *texts, s
   VKF_TRY(vkf_text_languages_use(tokenizer, rules->source_language, rules->target_language, &before, &begin));
   for (size_t i = 0; i < n && st == VKF_OK; i++)
     st = texts[i] ? add_text(out, i, texts[i], &ids)
-                  : vkf_env_fail(session->env, VKF_ERROR_ARGUMENT, "expected a text as text %zu, found NULL", i + 1);
+                  : vkf_env_fail(session->env, VKF_ERROR_ARGUMENT, "expected a text as text %zu, found NULL",
+                                 rules->first + i + 1);
   vkf_text_languages_restore(tokenizer, &before);
 done:
   if (tokenizer) vkf_engine_tokenizer_unlock(&session->tokenizer);

@@ -20,12 +20,13 @@ typedef struct vkf_part {
 
 typedef struct vkf_part_rules {
   vkf_long_rule long_texts;
-  bool skip_refused;                             /* else a refused text is VKF_ERROR_ARGUMENT */
-  bool keeps_end;                                /* truncated texts keep their last words */
-  bool refuses_blanks;                           /* texts without a word */
-  bool takes_all;                                /* any number of tokens: the caller cuts ids */
-  const char *prefix;                            /* before every part; NULL: none */
-  uint32_t max_ids;                              /* a part has at most so many; 0: as many as the model has positions */
+  size_t first;        /* the number of text 0, for messages: of a queue they are counted on */
+  bool skip_refused;   /* else a refused text is VKF_ERROR_ARGUMENT */
+  bool keeps_end;      /* truncated texts keep their last words */
+  bool refuses_blanks; /* texts without a word */
+  bool takes_all;      /* any number of tokens: the caller cuts ids */
+  const char *prefix;  /* before every part; NULL: none */
+  uint32_t max_ids;    /* a part has at most so many; 0: as many as the model has positions */
   const char *source_language, *target_language; /* NULL: as the folder says */
 } vkf_part_rules;
 

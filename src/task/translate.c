@@ -80,10 +80,12 @@ done:
 static vkf_status group_init(vkf_translator *t, vkf_text_group *g, const char *const *texts,
                              const char *const *prefixes, size_t n) {
   const vkf_part_rules rules = {.long_texts = t->params.long_texts,
+                                .first = t->n_came,
                                 .skip_refused = t->params.skip_refused,
                                 .refuses_blanks = true,
                                 .source_language = t->params.source_language,
                                 .target_language = t->params.target_language};
+  t->n_came += n;
   VKF_CALL(vkf_task_parts_make(t->session, texts, n, &rules, &g->parts));
   g->n = g->parts.n;
   g->sentences = vkf_arena_alloc(&g->parts.arena, g->n, sizeof *g->sentences);
@@ -137,6 +139,11 @@ static vkf_status come(vkf_translator *t) {
   return VKF_OK;
 }
 
+/* The number of a sentence's text among those of the call. */
+static size_t number_of(const vkf_sentence *s) {
+  return s->group->parts.rules.first + s->part->text;
+}
+
 /* ---- the schedule ------------------------------------------------------------------------------------------------ */
 
 static vkf_status next(void *user, vkf_request *out, bool *there) {
@@ -158,7 +165,7 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
                                  .line = t->queue          ? g->line
                                          : t->params.lines ? t->params.lines[text]
                                                            : text + t->params.first_line,
-                                 .sentence = (uint32_t)text}};
+                                 .sentence = (uint32_t)number_of(s)}};
   return VKF_OK;
 }
 
@@ -167,7 +174,7 @@ static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, 
   const vkf_sentence *s = request->user;
   int stop = 0;
   (void)copy;
-  VKF_CALLBACK(t->session->env, stop = t->params.on_token(t->params.user, s->part->text, token));
+  VKF_CALLBACK(t->session->env, stop = t->params.on_token(t->params.user, number_of(s), token));
   t->is_stopped |= stop != 0;
   return t->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
 }
@@ -177,7 +184,7 @@ static vkf_told on_beams(void *user, const vkf_request *request, uint32_t search
   vkf_translator *t = user;
   const vkf_sentence *s = request->user;
   int stop = 0;
-  VKF_CALLBACK(t->session->env, stop = t->params.on_beams(t->params.user, s->part->text, search, candidates, n));
+  VKF_CALLBACK(t->session->env, stop = t->params.on_beams(t->params.user, number_of(s), search, candidates, n));
   t->is_stopped |= stop != 0;
   return t->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
 }

@@ -37,6 +37,7 @@ typedef struct vkf_translator {
   vkf_links *links;            /* of vkf_session_align_heads(); NULL: of another call */
   const vkf_text_queue *queue; /* NULL: there is one group */
   vkf_text_group *group;       /* whose sentences are begun; NULL: none is there */
+  size_t n_came;               /* texts, up to now */
   size_t each;                 /* translations of a text */
   size_t n_found;              /* that a search gives for it, */
   vkf_kept *found;             /* [n_found], of which the best are kept */

@@ -236,7 +236,7 @@ enum { N_COME = 5 };
 static const char *const come[N_COME] = {"I am here.", "The cat sat on the mat because it was tired.", "We like it.",
                                          "Tom and Mary have three children and a dog.", "Yes."};
 typedef struct arrivals {
-  size_t n_may, n_come, n_done, n_running, most_running, stop_after;
+  size_t n_may, n_come, n_done, n_running, most_running, stop_after, n_tokens[N_COME];
   char texts[N_COME][128];
 } arrivals;
 
@@ -260,19 +260,34 @@ static int text_done(void *user, void *tag, const vkf_result *result) {
   return ++a->n_done == a->stop_after;
 }
 
+static int token_came(void *user, size_t text, int32_t token) {
+  arrivals *a = user;
+  (void)token;
+  assert_true(text < N_COME);
+  a->n_tokens[text]++;
+  return 0;
+}
+
 static void test_texts_that_come(void **state) {
   fixture *f = *state;
   vkf_model *model = NULL;
   vkf_result *together = NULL;
-  arrivals a = {.n_may = 2}, stopped = {.n_may = 2, .stop_after = 2};
+  arrivals a = {.n_may = 2}, at_once = {0}, stopped = {.n_may = 2, .stop_after = 2};
   vkf_text_queue queue = {VKF_TEXT_QUEUE_INIT, .next = next_text, .done = text_done, .user = &a};
-  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}", .batch_size = 3};
+  vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}", .batch_size = 3};
   OK(vkf_model_open(f->device, MODEL, &model));
+  params.on_token = token_came;
+  params.user = &at_once;
   OK(vkf_session_translate(session_of(model), come, N_COME, &params, &together));
+  params.user = &a;
   OK(vkf_session_translate_queue(session_of(model), &queue, &params));
+  params.on_token = NULL;
   assert_int_equal(a.n_done, N_COME);
   assert_int_equal(a.most_running, 2);
-  for (size_t i = 0; i < N_COME; i++) assert_string_equal(a.texts[i], vkf_result_text(together, i));
+  for (size_t i = 0; i < N_COME; i++) {
+    assert_string_equal(a.texts[i], vkf_result_text(together, i));
+    assert_int_equal(a.n_tokens[i], at_once.n_tokens[i]);
+  }
   queue.user = &stopped;
   assert_int_equal(vkf_session_translate_queue(session_of(model), &queue, &params), VKF_ERROR_STOPPED);
   assert_true(stopped.n_done >= 2 && stopped.n_come <= 3);

@@ -547,6 +547,20 @@ static void generate_texts_that_come(void **state) {
     queue.user = &few;
     assert_int_equal(vkf_session_generate_text_queue(session_of(b.model), &queue, &params), VKF_ERROR_STOPPED);
     assert_int_equal(few.n_done, 2); /* the skipped one and one more; nothing is told of the one beside it */
+    for (size_t stop_at = 0, last = 0; c == 0 && stop_at <= last; stop_at++) { /* on_text stops at each of its calls */
+      static const char *const stops[] = {"w30 w9"}; /* the beginning of one is held back up to the end */
+      pieces alone = {.stop_at = stop_at};
+      arrivals one = {.prompts = prompts, .n = 1};
+      vkf_generate_text_params watched = params;
+      watched.stops = stops;
+      watched.n_stops = 1;
+      watched.user = &alone;
+      queue.user = &one;
+      const vkf_status st = vkf_session_generate_text_queue(session_of(b.model), &queue, &watched);
+      if (stop_at == 0) last = alone.n_calls;
+      assert_int_equal(st, stop_at ? VKF_ERROR_STOPPED : VKF_OK);
+      assert_int_equal(one.n_done, stop_at == 0);
+    }
     queue.next = next_with_prefix;
     assert_int_equal(vkf_session_generate_text_queue(session_of(b.model), &queue, &params), VKF_ERROR_UNSUPPORTED);
     assert_non_null(strstr(vkf_session_message(session_of(b.model)), "target_prefix"));
@@ -727,7 +741,7 @@ static void examples(void **state) {
   if (program_run("test -x " VKF_BINARY_DIR "/example_embed") != 0) skip(); /* VKF_BUILD_EXAMPLES is off */
   program_must(VKF_BINARY_DIR "/example_embed $T/bert 'w5 w6' 'w5 w6' w9", 0, " 1.0000 1.0000", "");
   program_must(VKF_BINARY_DIR "/example_stream " VKF_SOURCE_DIR "/models/en-es 'I am here.'", 0, "Estoy aquí.\n", "");
-  program_must("printf 'w5 w6\\nw7\\n' | " VKF_BINARY_DIR "/example_chat $T/gpt2 | wc -l", 0, "2\n", "");
+  program_must("printf 'w5 w6\\n\\nw7\\n' | " VKF_BINARY_DIR "/example_chat $T/gpt2 | wc -l", 0, "2\n", "");
   program_must(VKF_BINARY_DIR "/example_threads " VKF_SOURCE_DIR
                               "/models/en-es 'I am here.' Yes. 'Good morning.' > $T/x && "
                               "$V translate 'I am here.' Yes. 'Good morning.' | cmp - $T/x",
