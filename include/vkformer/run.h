@@ -205,12 +205,14 @@ VKF_API size_t vkf_session_slot_capacity(const vkf_session *session);
  * ever been fed. VKF_ERROR_ARGUMENT: the slot has fewer. */
 VKF_API vkf_status vkf_session_truncate(vkf_session *session, size_t slot, size_t n);
 /* Gives slot `to` the first n ids of slot `from`, with their keys and values, and its source: a prefix that several
- * sequences share is computed once. All n must have run. */
+ * sequences share is computed once. All n must have run. If memory or the device fails, `to` is empty. */
 VKF_API vkf_status vkf_session_copy(vkf_session *session, size_t from, size_t to, size_t n);
 /* The slot as bytes (array `bytes`, uint8), with a checksum and the model's identity: vkf_bytes_write() keeps them in a
  * file. All ids of the slot must have run. Restoring puts the bytes into a slot of any session of the same model that
- * has room for them, in another process, too. The next logits then have the same bits as where the slot was saved.
- * VKF_ERROR_FORMAT: the bytes are damaged. VKF_ERROR_ARGUMENT: they are of another model, or of one that is stored in
- * another format, or they do not fit. After an error the slot is as it was. */
+ * has room for them, in another process, too. The next logits then have the same bits as where the slot was saved, if
+ * that device would give the same bits (of two kinds of devices: with `deterministic`). VKF_ERROR_FORMAT: the bytes are
+ * damaged. VKF_ERROR_ARGUMENT: they are of other files (config.json or weights), or of a model that is stored in
+ * another format, or they do not fit. After these errors the slot is as it was; if memory or the device fails, it is
+ * empty. The first of these calls for a model reads its files once more. */
 VKF_API vkf_status vkf_session_save(vkf_session *session, size_t slot, vkf_result **out);
 VKF_API vkf_status vkf_session_restore(vkf_session *session, size_t slot, const void *bytes, size_t n);

@@ -69,34 +69,13 @@ static vkf_status check_source(vkf_env *env, const vkf_file_source *source) {
   return VKF_OK;
 }
 
-/* What identifies a model: names, shapes, and the first and the last row of each tensor; of a vector up to 64 numbers.
- * */
-static vkf_status identify(vkf_env *env, vkf_net *net, uint64_t *out) {
-  enum { OF_VECTOR = 64 };
-  vkf_status st = VKF_OK;
-  vkf_weight_source source;
-  uint32_t width = OF_VECTOR;
-  uint64_t hash = VKF_HASH_START;
-  vkf_model_net_weights(net, &source);
-  for (uint32_t i = 0; i < source.n_weights; i++)
-    if (source.infos[i].rank == 2) width = VKF_MAX(width, source.infos[i].shape[1]);
-  float *row = vkf_env_alloc(env, width, sizeof *row);
-  if (!row) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t i = 0; i < source.n_weights; i++) {
-    const vkf_weight_info *info = &source.infos[i];
-    const bool is_matrix = info->rank == 2;
-    const uint32_t n = is_matrix ? 1 : VKF_MIN(info->shape[0], OF_VECTOR), numbers = is_matrix ? info->shape[1] : n;
-    hash = vkf_hash_text(hash, info->name);
-    hash = vkf_hash_step(vkf_hash_step(hash, info->shape[0]), is_matrix ? info->shape[1] : 0);
-    for (int end = 0; end < 2; end++) {
-      source.load(source.user, i, end ? info->shape[0] - n : 0, n, row);
-      hash = vkf_hash_bytes(hash, row, numbers * sizeof *row);
-    }
-  }
-  *out = hash;
-done:
-  vkf_env_free(env, row);
-  return st;
+uint64_t vkf_engine_model_identity(const vkf_model *m) {
+  vkf_model *known = (vkf_model *)m; /* which it is made as */
+  uint64_t identity = atomic_load(&known->identity);
+  if (identity) return identity;
+  identity = VKF_MAX(vkf_model_net_identity(m->net), 1);
+  atomic_store(&known->identity, identity);
+  return identity;
 }
 
 static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, const vkf_model_params *params,
@@ -139,9 +118,9 @@ static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, cons
     watching.all_bits += bits_of(&source.infos[i], source.infos[i].shape[0]);
   if (p.on_progress) source.loaded = loaded;
   source.watcher = &watching;
-  VKF_TRY(identify(env, m->net, &m->identity));
   const vkf_model *same = p.weights_of;
-  if (same && same->identity == m->identity && same->dev->backend->table == dev->backend->table)
+  if (same && same->dev->backend->table == dev->backend->table &&
+      vkf_engine_model_identity(same) == vkf_engine_model_identity(m))
     source.same = same->weights;
   VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
   vkf_model_net_rest(m->net);

@@ -38,7 +38,7 @@ struct vkf_model {
   vkf_shared_tokenizer tokenizer;
   vkf_tokenizer handle; /* of `tokenizer` for the context's thread */
   vkf_generation_config generation;
-  uint64_t identity; /* of its weights */
+  _Atomic uint64_t identity; /* of its files; 0: nobody has asked yet */
 };
 
 /* Runs a model in one thread. The lab makes sessions in memory of its own, which have only the first members. */

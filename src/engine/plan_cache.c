@@ -110,7 +110,7 @@ static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c, uint32_t n_keys) 
   if (c->sizes.packed && p->max_state_bytes && bytes > p->max_state_bytes) {
     st = vkf_env_fail_too_large(p->env, VKF_ERROR_DEVICE_MEMORY,
                                 "a cache of keys and values for %u slots of %u tokens: needed %llu bytes, given %llu; "
-                                "fewer beams, a smaller batch or fewer tokens need less",
+                                "fewer beams or slots, a smaller batch or fewer tokens need less",
                                 c->sizes.R, n_keys, (unsigned long long)bytes, (unsigned long long)p->max_state_bytes);
     goto done;
   }

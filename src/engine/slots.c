@@ -63,6 +63,8 @@ vkf_status vkf_engine_slots_create(vkf_session *session, const vkf_session_param
                                                     .slot_tokens = s->most,
                                                     .source_tokens = has_encoder(s) ? s->most_source : 0,
                                                     .is_own = true}));
+  st = vkf_engine_steps_try(&s->steps, 1, true);
+  if (st) VKF_TRY(vkf_env_prefix(env, st, "%u slots of %u tokens: ", p->n_slots, s->most));
   s->at = vkf_env_alloc(env, p->n_slots, sizeof *s->at);
   s->rows = vkf_env_alloc(env, p->n_slots, sizeof *s->rows);
   if (!s->at || !s->rows) VKF_TRY(VKF_ERROR_MEMORY);

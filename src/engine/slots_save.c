@@ -8,7 +8,7 @@
 #include "engine/opened.h"
 #include "engine/slots_internal.h"
 
-static const char MAGIC[8] = {'V', 'K', 'F', 'S', 'L', 'O', 'T', '1'};
+static const char MAGIC[8] = {'V', 'K', 'F', 'S', 'L', 'O', 'T', '2'};
 
 typedef struct header {
   char magic[8];
@@ -130,7 +130,7 @@ static vkf_status save(vkf_slots *s, vkf_sequence *q, vkf_result **out) {
   vkf_result *result = NULL;
   const vkf_cached_plan *cached = NULL;
   void *data = NULL;
-  header h = {.model = session->model->identity,
+  header h = {.model = vkf_engine_model_identity(session->model),
               .weights = (uint32_t)vkf_engine_storage_of(session->model->weight_format),
               .cache = (uint32_t)vkf_engine_storage_of(session->model->cache_format),
               .n_ids = q->n,
@@ -207,7 +207,7 @@ static vkf_status check_fits(vkf_slots *s, const header *h) {
   const uint32_t weights = (uint32_t)vkf_engine_storage_of(session->model->weight_format),
                  cache = (uint32_t)vkf_engine_storage_of(session->model->cache_format);
   const vkf_cached_plan *cached = NULL;
-  const uint64_t model = session->model->identity;
+  const uint64_t model = vkf_engine_model_identity(session->model);
   if (model != h->model)
     return vkf_env_fail(
         session->env, VKF_ERROR_ARGUMENT, "a saved slot: expected one of this model, %016llx (%s), found %016llx",

@@ -66,6 +66,17 @@ void vkf_file_json_destroy(vkf_file_json **document) {
   *document = NULL;
 }
 
+static int add_bytes(const char *bytes, size_t n, void *hash) {
+  *(uint64_t *)hash = vkf_hash_bytes(*(uint64_t *)hash, bytes, n);
+  return 0;
+}
+
+vkf_status vkf_file_json_hash(vkf_file_value value, uint64_t *out) {
+  *out = VKF_HASH_START;
+  if (!json_dump_callback(value.node, add_bytes, out, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY)) return VKF_OK;
+  return vkf_env_fail(value.document->env, VKF_ERROR_MEMORY, "%s: out of host memory", value.document->source);
+}
+
 void vkf_file_json_print(vkf_text *out, vkf_file_value value) {
   char *text = value.node ? json_dumps(value.node, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
   vkf_text_printf(out, "%.200s", text ? text : "nothing");

@@ -129,7 +129,8 @@ struct vkf_net {
   vkf_arena arena;
   vkf_net_info info;
   const char *config_path;
-  const char *base; /* prefix that stored names may lack: "model."; set by the family before it claims tensors */
+  uint64_t config_hash; /* of config.json */
+  const char *base;     /* prefix that stored names may lack: "model."; set by the family before it claims tensors */
   vkf_file_tensors *tensors;
   bool *used;               /* [tensors] claimed or known to be of no use */
   vkf_file_tensor **wanted; /* [n_wanted] tensors NULL: a folder that is still to be made, and what it needs (make.c) */

@@ -62,6 +62,8 @@ vkf_format vkf_model_net_store(vkf_net *net, vkf_format weights, vkf_format cach
 void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out);
 /* After the weights were read: gives up the memory in which their files are mapped, until they are read again. */
 void vkf_model_net_rest(const vkf_net *net);
+/* A hash of config.json and of all tensors, whose bytes it reads: 0.1 s a GB or so, if they are in memory. */
+uint64_t vkf_model_net_identity(const vkf_net *net);
 
 /* ---- folders of random weights (make.c) -------------------------------------------------------------------------- */
 

@@ -120,6 +120,7 @@ static vkf_status map_config(vkf_net *net, const vkf_file_source *source, const 
                           : vkf_file_json_read(net->env, config_path, config));
   vkf_file_value root = vkf_file_json_root(*config);
   VKF_CALL(vkf_file_json_as_object(root, &root));
+  VKF_CALL(vkf_file_json_hash(root, &net->config_hash));
   VKF_CALL(find_family(net, root, &found));
   net->info.family = found->model_type;
   VKF_CALL(vkf_model_only_absent(net, root, "quantization_config"));
@@ -201,6 +202,18 @@ bool vkf_model_net_attention(const vkf_net *net, vkf_attention_kind kind, size_t
 
 void vkf_model_net_rest(const vkf_net *net) {
   vkf_file_tensors_rest(net->tensors);
+}
+
+uint64_t vkf_model_net_identity(const vkf_net *net) {
+  uint64_t hash = net->config_hash;
+  for (size_t i = 0; i < vkf_file_tensors_count(net->tensors); i++) {
+    const vkf_file_tensor *t = vkf_file_tensors_at(net->tensors, i);
+    hash = vkf_hash_step(vkf_hash_step(vkf_hash_text(hash, t->name), (uint64_t)t->dtype), t->rank);
+    for (size_t k = 0; k < t->rank; k++) hash = vkf_hash_step(hash, t->shape[k]);
+    hash = vkf_hash_words(hash, t->data, t->bytes);
+    vkf_model_net_rest(net);
+  }
+  return hash;
 }
 
 void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out) {

@@ -300,6 +300,64 @@ static void what_does_not_belong(void **state) {
   close_bench(&b);
 }
 
+/* A slot of the model in `folder` belongs to the same files, also with other white space, and not to those with another
+ * number in config.json or in the middle of the weights. */
+static void other_files_do_not_belong(void **state) {
+  static const char theta[] = "{\"rope_theta\": 500.0,";
+  bench b;
+  vkf_result *saved = NULL, *config = NULL, *weights = NULL;
+  open_bench(&b, *state, LLAMA);
+  feed(&b, 0, 0, 3);
+  ok(&b, vkf_session_save(b.session, 0, &saved));
+  const vkf_array *bytes = vkf_result_find(saved, "bytes");
+  driver_ok(*state, vkf_bytes_read(b.d->context, LLAMA "/config.json", &config));
+  driver_ok(*state, vkf_bytes_read(b.d->context, LLAMA "/model.safetensors", &weights));
+  const vkf_array *text = vkf_result_find(config, "bytes"), *numbers = vkf_result_find(weights, "bytes");
+  for (int way = 0; way < 3; way++) {
+    char *json = calloc(text->shape[0] + sizeof theta, 1), *data = malloc(numbers->shape[0]);
+    assert_true(json && data);
+    snprintf(json, text->shape[0] + sizeof theta, "%s%.*s", way == 1 ? theta : "  {", (int)text->shape[0] - 1,
+             (const char *)text->data + 1);
+    memcpy(data, numbers->data, numbers->shape[0]);
+    data[numbers->shape[0] / 2] ^= way == 2;
+    const vkf_memory_file files[] = {{"config.json", json, strlen(json)},
+                                     {"model.safetensors", data, numbers->shape[0]}};
+    const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = 8};
+    bench other = b;
+    driver_ok(*state, vkf_model_open_memory(b.d->device, files, 2, NULL, &other.model));
+    driver_ok(*state, vkf_session_create(other.model, &params, &other.session));
+    const vkf_status st = vkf_session_restore(other.session, 0, bytes->data, bytes->shape[0]);
+    if (way > 0)
+      refused(&other, st, VKF_ERROR_ARGUMENT, "one of this model");
+    else
+      ok(&other, st);
+    vkf_session_destroy(&other.session);
+    vkf_model_close(&other.model);
+    free(data);
+    free(json);
+  }
+  vkf_result_destroy(&weights);
+  vkf_result_destroy(&config);
+  vkf_result_destroy(&saved);
+  close_bench(&b);
+}
+
+/* More slots than a grid has workgroups: the session is not made. */
+static void too_many_slots(void **state) {
+  driver *d = *state;
+  vkf_model *model = NULL;
+  vkf_session *session = NULL;
+  const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 70000, .slot_tokens = 1};
+  if (!d->device->gpu) skip(); /* the scalar path has no grids */
+  driver_ok(d, vkf_model_open(d->device, LLAMA, &model));
+  if (vkf_gpu_device_caps(d->device->gpu)->max_workgroup_count[0] >= params.n_slots) skip();
+  assert_int_equal(vkf_session_create(model, &params, &session), VKF_ERROR_UNSUPPORTED);
+  assert_null(session);
+  if (!strstr(vkf_context_message(d->context), "70000 slots of 1 tokens: "))
+    fail_msg("%s", vkf_context_message(d->context));
+  vkf_model_close(&model);
+}
+
 static void bad_arguments(void **state) {
   bench b;
   vkf_result *result = NULL;
@@ -394,5 +452,5 @@ static void a_second_turn_runs_its_own_ids(void **state) {
 
 DRIVER_MAIN(DRIVER_TEST(fed_in_any_way), DRIVER_TEST(side_by_side), DRIVER_TEST(truncated_and_copied),
             DRIVER_TEST(saved_and_restored), DRIVER_TEST(saved_in_a_file), DRIVER_TEST(what_does_not_belong),
-            DRIVER_TEST(bad_arguments), DRIVER_TEST(a_step_allocates_nothing),
-            DRIVER_TEST_PLAIN(a_second_turn_runs_its_own_ids))
+            DRIVER_TEST(other_files_do_not_belong), DRIVER_TEST(too_many_slots), DRIVER_TEST(bad_arguments),
+            DRIVER_TEST(a_step_allocates_nothing), DRIVER_TEST_PLAIN(a_second_turn_runs_its_own_ids))

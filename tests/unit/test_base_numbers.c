@@ -230,6 +230,23 @@ static void utf8(void **state) {
   }
 }
 
+/* Every byte, and the number of bytes, changes the hash. */
+static void hashes_of_many_bytes(void **state) {
+  (void)state;
+  uint8_t bytes[77];
+  uint64_t seen[2 * sizeof bytes];
+  size_t n_seen = 0;
+  for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i * 37);
+  for (size_t i = 0; i < sizeof bytes; i++) {
+    bytes[i] ^= 0x80;
+    seen[n_seen++] = vkf_hash_words(VKF_HASH_START, bytes, sizeof bytes);
+    bytes[i] ^= 0x80;
+    seen[n_seen++] = vkf_hash_words(VKF_HASH_START, bytes, i);
+  }
+  for (size_t i = 0; i < n_seen; i++)
+    for (size_t k = 0; k < i; k++) assert_true(seen[i] != seen[k]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(borders_of_narrow_numbers),
@@ -243,6 +260,7 @@ int main(void) {
       cmocka_unit_test(arrays_convert_as_single_numbers),
       cmocka_unit_test(random_numbers),
       cmocka_unit_test(clock_moves_forward),
+      cmocka_unit_test(hashes_of_many_bytes),
       cmocka_unit_test(utf8),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

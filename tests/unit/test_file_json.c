@@ -178,6 +178,22 @@ static void unknown_keys_are_listed(void **state) {
 }
 
 /* Every allocation fails once: a value is right or the call fails with the memory status, and nothing is lost. */
+/* White space and the order of keys do not count; values, and the order of elements, do. */
+static void hashes(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "{\"a\":[1,2.5],\"b\":{\"c\":null,\"d\":\"x\"}}", "{ \"b\": {\"d\": \"x\",\n\"c\": null}, \"a\": [1, 2.5] }",
+      "{\"a\":[2.5,1],\"b\":{\"c\":null,\"d\":\"x\"}}", "{\"a\":[1,2.5],\"b\":{\"c\":null,\"d\":\"y\"}}"};
+  uint64_t found[4];
+  for (int i = 0; i < 4; i++) {
+    vkf_file_json *d = NULL;
+    assert_int_equal(vkf_file_json_hash(parse(texts[i], &d), &found[i]), VKF_OK);
+    vkf_file_json_destroy(&d);
+  }
+  assert_true(found[0] == found[1]);
+  assert_true(found[0] != found[2] && found[0] != found[3] && found[2] != found[3]);
+}
+
 static void memory_may_fail(void **state) {
   (void)state;
   static const char text[] = "{\"o\":{\"i\":3}}";
@@ -265,6 +281,7 @@ int main(void) {
       cmocka_unit_test_setup(wrong_types_are_named, set_up),
       cmocka_unit_test_setup(text_that_is_not_json, set_up),
       cmocka_unit_test_setup(unknown_keys_are_listed, set_up),
+      cmocka_unit_test_setup(hashes, set_up),
       cmocka_unit_test_setup(memory_may_fail, set_up),
       cmocka_unit_test_setup(memory_of_jansson_may_fail, set_up),
   };
