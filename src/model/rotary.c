@@ -80,7 +80,8 @@ static vkf_status scale_yarn(vkf_net *net, const scaling *s, double *frequencies
 }
 
 static vkf_status apply(vkf_net *net, const scaling *s, const char *type, vkf_model_rotary *rotary) {
-  if (strcmp(type, "default") == 0) return VKF_OK;
+  /* "dynamic" changes the frequencies of sequences behind max_position_embeddings, which are refused. */
+  if (strcmp(type, "default") == 0 || strcmp(type, "dynamic") == 0) return VKF_OK;
   if (strcmp(type, "llama3") == 0) return scale_llama3(net, s, rotary->frequencies);
   if (strcmp(type, "yarn") == 0) return scale_yarn(net, s, rotary->frequencies, &rotary->factor);
   if (strcmp(type, "linear") != 0)

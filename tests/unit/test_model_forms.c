@@ -615,7 +615,6 @@ static void refused(const char *golden, const char *object, const char *key, con
 static void options_are_refused_by_name(void **state) {
   (void)state;
   refused("llama3-rope", "rope_parameters", "rope_type", "\"longrope\"", "rope_parameters.rope_type \"longrope\"");
-  refused("llama-linear-rope", "rope_parameters", "rope_type", "\"dynamic\"", "\"dynamic\"");
   refused("llama", NULL, "hidden_act", "\"mish\"", "\"mish\"");
   refused("llama", NULL, "architectures", "[\"LlamaForSequenceClassification\"]", "LlamaForSequenceClassification");
   refused("qwen2", NULL, "layer_types", "[\"chunked_attention\", \"full_attention\"]", "chunked_attention");

@@ -59,7 +59,10 @@ static void a_scaling_goes_before_parameters(void **state) {
   static const struct {
     const char *scaling;
     double expected; /* of pair 1 of 2 */
-  } rows[] = {{"{\"type\": \"linear\", \"factor\": 4.0}", 0.01 / 4}, {"{}", 0.1}, {"null", 0.1}};
+  } rows[] = {{"{\"type\": \"linear\", \"factor\": 4.0}", 0.01 / 4},
+              {"{\"type\": \"dynamic\", \"factor\": 4.0}", 0.01},
+              {"{}", 0.1},
+              {"null", 0.1}};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     char text[256];
     vkf_env env;
