@@ -1,9 +1,11 @@
-// Key and value columns of a row go to its place in the head-major caches [seq][head][capacity][width], stored in any
-// format in rows of whole words; a workgroup moves a row. Operands: x, k, v (k and v keep what is not written), spans.
-// In a packed batch there are workgroups for as many rows of each sequence as the longest has. PAIRS:
-// two float32 at a time, for drivers whose gathers and scatters take as long for 64 bits a lane as for 32. TURNED: keys
-// and queries are turned by their positions, and queries go to rows. Operands: x, k, v, positions, table, q, spans. A
-// position outside of the table reads its last row (the host refuses such positions before).
+// Copies key and value columns of rows to their places in the head-major caches [seq][head][capacity][width]. A
+// workgroup copies one row. The caches may have any format; their rows are whole words. Operands: x, k, v, spans; what
+// is not written in k and v stays. In a packed batch the grid has workgroups for as many rows of each sequence as the
+// longest sequence has.
+// PAIRS: copies two float32 at a time, for drivers whose gathers and scatters of 64 bits a lane take no longer than
+// those of 32.
+// TURNED: turns keys and queries by their positions, and stores the queries as rows. Operands: x, k, v, positions,
+// table, q, spans. A position outside of the table reads its last row (the host refuses such positions before).
 //
 // module append, reads caches
 // module append_turned: TURNED, reads caches

@@ -1,8 +1,8 @@
-// As append.comp, the same bits, a row a subgroup, for drivers that load what all lanes ask for once (lib/pick.glsl). A
-// lane has two columns side by side, which leave as a pair. With TURNED it has two of the first half of a head and the
-// two that they are turned with, for which a row's angles are loaded once: heads are turned whole, half against half.
-// Halves, or heads that are not turned, and value widths are multiples of 2 SUBGROUP_SIZE. Operands: x, k, v, spans;
-// with TURNED x, k, v, positions, table, q, spans; x and table by address.
+// As append.comp, with the same bits: one subgroup for each row, for drivers that load only once what all lanes ask for
+// (lib/pick.glsl). Operands: x, k, v, spans; with TURNED x, k, v, positions, table, q, spans. x and table are read by
+// address. A lane has two neighbouring columns and stores them as a pair. With TURNED it has two columns of the first
+// half of a head and the two that they are turned with. It loads the angles of a row once, so heads must be turned
+// whole, half against half. Halves (heads, if they are not turned) and value widths are multiples of 2 SUBGROUP_SIZE.
 //
 // module append_moved_w8: SUBGROUP_SIZE=8
 // module append_moved_w16: SUBGROUP_SIZE=16

@@ -1,12 +1,13 @@
-// softmax(q k^T scale + masks) v, no score in memory (online softmax: Milakov and Gimelshein 2018): a query a lane,
-// keys in blocks of VKF_KEY_BLOCK from the first key of the mask, any head width up to VKF_MAX_HEAD_WIDTH. Operands:
-// lib/attention.glsl, out.
-// A key that a query does not see leaves all its sums untouched, and a maximum that did not rise rescales by exactly 1,
-// so padding, the cache and the batch leave no trace in the bits. A query without any key gives zeros.
-// VEC4 loads four elements at a time (head widths are multiples of 4), TEXEL k and v through texel buffers.
-// HEADS_BESIDE is for few queries of many sequences: a lane has a head of a query, and the heads of all sequences are
-// side by side, so that every lane works where each sequence has one query. Its loops over a head are unrolled, which
-// halves its time on lavapipe and takes 0.3 s to compile at width 64, 1.8 at 256.
+// softmax(q k^T scale + masks) v without scores in memory (online softmax: Milakov and Gimelshein 2018). A lane
+// computes one query. It takes keys in blocks of VKF_KEY_BLOCK, from the first key of the mask on. Heads may have any
+// width up to VKF_MAX_HEAD_WIDTH. Operands: lib/attention.glsl, out.
+// A key that a query does not see leaves all its sums as they are, and a maximum that does not rise rescales by exactly
+// 1. So padding, the cache and the rest of the batch do not change the bits. A query without any key gives zeros.
+// VEC4: loads four elements at a time (head widths are multiples of 4).
+// TEXEL: reads k and v through texel buffers.
+// HEADS_BESIDE: for few queries of many sequences. A lane has one head of a query. The heads of all sequences are in
+// neighbouring lanes, so no lane is idle even where each sequence has one query. The loops over a head are unrolled,
+// which halves the time on lavapipe, but takes 0.3 s to compile at width 64 and 1.8 s at 256.
 //
 // module attention, reads caches
 // module attention_vec4: VEC4, reads caches

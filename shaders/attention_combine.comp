@@ -1,5 +1,5 @@
-// The second stage of attention_split.comp: a lane adds up the splits of one column of one item, in their order, each
-// scaled to the highest maximum. Operands: the partial results, out.
+// The second stage of attention_split.comp. A lane adds up the splits of one column of one item, in their order, each
+// scaled to the largest maximum. Operands: the partial results, out.
 //
 // module attention_combine
 #version 450

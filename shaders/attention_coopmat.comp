@@ -1,10 +1,11 @@
-// Attention of many queries by cooperative matrices (after FlashAttention 2, Dao 2023): a workgroup takes BM rows, the
-// queries of all heads that share a head of keys and values, a subgroup TM of them, which are a row of matrices, and
-// goes through the keys in tiles of BN. k and v are in f16, q and the weights are rounded to it; scores, maxima and all
-// sums are float32. Operands: as in lib/attention.glsl; behind the spans a word that becomes 1 if some number cannot be
-// stored as f16. Head widths are multiples of MATRIX_K and MATRIX_N.
-// Weights are in [0, 1]. Those in matrices are VKF_HALF_WEIGHT times as large, and so is their sum, so that none above
-// 2^-29 is below the normal numbers of f16. Keys and values that the mask does not have are zeros in shared memory.
+// Attention of many queries by cooperative matrices (after FlashAttention 2, Dao 2023). A workgroup takes BM rows: the
+// queries of all heads that share a head of keys and values. Each of its subgroups has TM of these rows, which are one
+// row of matrices. The workgroup goes through the keys in tiles of BN. Head widths are multiples of MATRIX_K and
+// MATRIX_N. Operands: as in lib/attention.glsl; behind the spans a word that becomes 1 if some number cannot be stored
+// as f16.
+// k and v are in f16, and q and the weights are rounded to f16. Scores, maxima and all sums are float32. Weights are in
+// [0, 1]; in the matrices they, and their sum, are VKF_HALF_WEIGHT times as large, so that no weight above 2^-29 is
+// below the normal numbers of f16. Keys and values that the mask does not have are zeros in shared memory.
 //
 // module attention_coopmat_f16: FORMAT_F16, needs COOPMAT
 #version 450

@@ -1,9 +1,10 @@
-// Attention of few queries over many keys, for GPUs (after Flash-Decoding: Dao, Haziza, Massa and Sizov 2023): a
-// workgroup takes BM rows, the queries of all heads that share a head of keys and values, and SPLIT keys of them; what
-// it finds goes to scratch memory, where attention_combine.comp adds up the splits of a row.
-// A workgroup is several subgroups, each of one or more clusters of BK lanes. A lane has every BK-th four columns of a
-// head; a cluster has TN keys at a time, the next cluster the next ones, and its own maximum, sum and values until the
-// end, where they are added up through shared memory in the order of the clusters. Head widths are multiples of 4.
+// Attention of few queries over many keys, for GPUs (after Flash-Decoding: Dao, Haziza, Massa and Sizov 2023). A
+// workgroup takes BM rows (the queries of all heads that share a head of keys and values) and SPLIT of their keys. It
+// leaves its result in scratch memory, where attention_combine.comp adds up the splits of a row. Head widths are
+// multiples of 4. A workgroup is several subgroups, each of one or more clusters of BK lanes. A lane has every BK-th
+// group of four columns of a head. The clusters take turns: each takes TN keys, the next cluster the next TN. Each
+// keeps a maximum, a sum and values of its own; at the end these are added up through shared memory, in the order of
+// the clusters.
 //
 // module attention_split, reads caches, written out
 #version 450

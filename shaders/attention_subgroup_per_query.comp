@@ -1,7 +1,8 @@
-// As attention.comp, the same bits, a query a subgroup, which is the workgroup, for few queries: first a lane is a key
-// (and every SUBGROUP_SIZE-th after it of a block) and finds its score, then a lane is four columns of the values (and
-// every 4 SUBGROUP_SIZE-th after them) and adds up all keys of the block. Queries, weights and rows go from lane to
-// lane by shuffles. Head widths are multiples of 4. TEXEL reads k and v through texel buffers.
+// As attention.comp, with the same bits: one subgroup, which is the whole workgroup, for each query; for few queries.
+// First each lane computes the score of one key (and of every SUBGROUP_SIZE-th after it) of a block. Then each lane has
+// four columns of the values (and every 4 SUBGROUP_SIZE-th after them) and adds up all keys of the block. Lanes
+// exchange queries, weights and rows by shuffles. Head widths are multiples of 4.
+// TEXEL: reads k and v through texel buffers.
 //
 // module attention_subgroup_per_query, reads caches
 // module attention_subgroup_per_query_texel: TEXEL, reads caches

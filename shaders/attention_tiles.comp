@@ -1,11 +1,11 @@
-// As attention.comp, the same bits, for GPUs (after FlashAttention 2, Dao 2023): a workgroup takes BM rows, which are
-// the queries of all heads that share a head of keys and values, and goes through the keys in tiles of BN.
-// VKF_KEY_BLOCK lanes share TM rows: for the scores a lane is a key of each block of the tile, for the values four
-// columns of 64. Rows, keys and values are staged in shared memory, head widths in slices of BK (columns behind their
-// end are zeros); scores, and in their place weights, go from lane to lane there, too. One lane of each row finds the
-// maximum of a block. Tiles behind the last key and before the first one that any query sees are left out; where every
-// query sees a whole tile, which is most of them, no weight is tested. VEC4 loads four elements at a time (head widths
-// are multiples of 4).
+// As attention.comp, with the same bits, for GPUs (after FlashAttention 2, Dao 2023). A workgroup takes BM rows: the
+// queries of all heads that share a head of keys and values. It goes through the keys in tiles of BN. VKF_KEY_BLOCK
+// lanes share TM rows. To compute scores, a lane has one key of each block of the tile; to add up values, it has four
+// columns of each 64. Shared memory holds the rows, keys and values, in slices of BK columns of a head (columns behind
+// the end of a head are zeros). Lanes also exchange scores there, which weights then replace. One lane of each row
+// finds the maximum of a block. Tiles behind the last key, and those before the first key that any query sees, are left
+// out. If every query sees a whole tile, which is so for most tiles, no weight is tested.
+// VEC4: loads four elements at a time (head widths are multiples of 4).
 //
 // module attention_tiles: VEC4, reads caches, written out
 // module attention_tiles_any, reads caches, written out

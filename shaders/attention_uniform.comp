@@ -1,8 +1,10 @@
-// As attention.comp, the same bits, a query a lane and a workgroup of SUBGROUP_SIZE of them, for drivers that load from
-// addresses which are the same for all lanes by one scalar load: rows of k and v are read by address. Everything is
-// unrolled over the head's width, a multiple of 4 and at most VKF_MAX_UNIFORM_WIDTH. Blocks that no query sees are
-// skipped. Of a block that all lanes see whole, the keys are unrolled, too; any other goes by AT_ONCE keys. FEW has no
-// code for whole blocks, so that the driver compiles it in a third of the time, and reads all blocks by AT_ONCE keys.
+// As attention.comp, with the same bits, for drivers that use one scalar load where all lanes load from the same
+// address. A lane computes one query, a workgroup SUBGROUP_SIZE of them. Rows of k and v are read by address.
+// Everything is unrolled over the head's width, which is a multiple of 4 and at most VKF_MAX_UNIFORM_WIDTH. Blocks that
+// no query sees are skipped. The loop over the keys of a block is unrolled where all lanes see the whole block; any
+// other block is taken AT_ONCE keys at a time.
+// FEW: has no code for whole blocks, so the driver compiles it sooner (docs/SPEED.md), and takes all blocks AT_ONCE
+// keys at a time.
 //
 // module attention_uniform, reads caches
 // module attention_uniform_few: FEW, reads caches

@@ -1,9 +1,9 @@
-// As attention.comp, the same bits, a query a subgroup, which is the workgroup, for few queries on drivers that load
-// from addresses which are the same for all lanes by one scalar load, and compute what is the same for all lanes once:
-// all of it but the values, of which a lane has a column (and every SUBGROUP_SIZE-th after it). A lane picks its column
-// as in matmul_uniform.comp, so nothing is gathered and nothing goes from lane to lane. Widths of keys are multiples of
-// 4, of values of SUBGROUP_SIZE. A block's keys are taken by AT_ONCE: four would cost less where keys are few, and more
-// where they are many, since their sums wait for one another.
+// As attention.comp, with the same bits: one subgroup, which is the whole workgroup, for each query; for few queries on
+// drivers that use one scalar load where all lanes load from the same address, and that compute only once what is the
+// same in all lanes. That is everything but the values, of which a lane has one column (and every SUBGROUP_SIZE-th
+// after it). A lane picks its column as in matmul_uniform.comp, so nothing is gathered and lanes exchange nothing. Key
+// widths are multiples of 4, value widths of SUBGROUP_SIZE. The keys of a block are taken AT_ONCE at a time. Four at a
+// time would take less time for few keys and more for many, because each sum waits for the one before.
 //
 // module attention_uniform_keys, reads caches
 #version 450

@@ -1,7 +1,7 @@
-// As attention.comp, a query a workgroup of VKF_KEY_BLOCK: first a lane is a key of the block and finds its score, then
-// a lane is four columns of the values (and every 64th after them) and adds up all keys of the block. Weights go from
-// lane to lane through shared memory. Head widths are multiples of 4. The bits are those of attention.comp.
-// TEXEL reads k and v through texel buffers.
+// As attention.comp, with the same bits: one workgroup of VKF_KEY_BLOCK lanes for each query. First each lane computes
+// the score of one key of a block. Then each lane has four columns of the values (and every 64th after them) and adds
+// up all keys of the block. Lanes exchange weights through shared memory. Head widths are multiples of 4.
+// TEXEL: reads k and v through texel buffers.
 //
 // module attention_workgroup_per_query, reads caches, written out
 // module attention_workgroup_per_query_texel: TEXEL, reads caches, written out

@@ -1,4 +1,4 @@
-// The roof of memory: every invocation copies sixteen vec4, its workgroup a contiguous piece.
+// Measures the roof of memory. Every invocation copies sixteen vec4; those of a workgroup are contiguous.
 //
 // module bench_copy
 #version 450

@@ -1,4 +1,4 @@
-// Next to nothing: what a dispatch costs beside its work.
+// Does next to nothing: measures what a dispatch costs beside its work.
 //
 // module bench_empty
 #version 450

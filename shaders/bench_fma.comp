@@ -1,6 +1,6 @@
-// The roof of multiply-adds: twelve independent sums an invocation, which fit the sixteen registers of AVX2, and many
-// of them a turn of the loop. Each sum becomes 2 exactly, since s <- s / 2 + 1 converges there in float32; the factors
-// come with the push constants, so nothing is known beforehand.
+// Measures the roof of multiply-adds. An invocation has twelve independent sums, which fit the sixteen registers of
+// AVX2, and adds to them many times a turn of the loop. Each sum becomes exactly 2, because s <- s / 2 + 1 converges
+// there in float32. The factors come with the push constants, so the compiler knows none of them.
 //
 // module bench_fma: FUSED
 // module bench_mul_add

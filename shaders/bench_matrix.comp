@@ -1,5 +1,5 @@
-// The roof of matrix cores: eight independent sums a subgroup, which its registers hold. Each product adds a half to
-// every element, exactly; the factors come with the push constants, so nothing is known beforehand.
+// Measures the roof of matrix cores. A subgroup has eight independent sums, which fit its registers. Each product adds
+// a half to every element, exactly. The factors come with the push constants, so the compiler knows none of them.
 //
 // module bench_matrix, needs COOPMAT
 #version 450

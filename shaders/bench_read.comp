@@ -1,5 +1,5 @@
-// The roof of reads: every invocation adds up sixteen vec4 of ones, its workgroup a contiguous piece of a set that
-// begins again behind its end. A small set stays in the caches, however often it is read.
+// Measures the roof of reads. Every invocation adds up sixteen vec4 of ones; those of a workgroup are contiguous in a
+// set that begins again behind its end. A small set stays in the caches, however often it is read.
 //
 // module bench_read
 // module bench_read_texel: TEXEL

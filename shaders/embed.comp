@@ -1,9 +1,10 @@
-// Rows of a table by id, scaled, plus rows of a position table and of a type table; a workgroup writes a row.
+// Writes rows of a table by id, scaled, plus rows of a position table and of a type table. A workgroup writes one row.
 // Operands: ids, table (in any packing and FORMAT), positions, position table, types, type table, out, scales of the
-// table, which are behind its words and are read through the same buffer: eight bindings are all that some devices
-// have. Every step is rounded and none is contracted: the result is bit-equal to the reference. A table may come in
-// parts, a dispatch each: a row whose id is not among the p.n_ids of this one is left alone. Positions and types
-// outside of their tables read row 0 (the host refuses such, and ids, before).
+// table. The scales are behind the table's words and are read through the same buffer, because some devices have no
+// more than eight bindings. Every step is rounded and none is contracted, so the result is bit-equal to the reference.
+// A table may come in parts, with a dispatch for each: a row whose id is not among the p.n_ids of this part is left
+// alone. Positions and types outside of their tables read row 0 (the host refuses such positions, types and ids
+// before).
 //
 // module embed, reads weights
 #version 450

@@ -1,6 +1,6 @@
-// As gate.comp, the same bits, a row a subgroup, for drivers that load what all lanes ask for once (lib/pick.glsl): a
-// lane has two columns side by side, which leave in one store. Nothing is gathered. Widths are multiples of 2
-// SUBGROUP_SIZE. Operands: x, by address; out.
+// As gate.comp, with the same bits: one subgroup for each row, for drivers that load only once what all lanes ask for
+// (lib/pick.glsl). A lane has two neighbouring columns and stores them together. Nothing is gathered. Widths are
+// multiples of 2 SUBGROUP_SIZE. Operands: x, by address; out.
 //
 // module gate_uniform_w8: SUBGROUP_SIZE=8
 // module gate_uniform_w16: SUBGROUP_SIZE=16

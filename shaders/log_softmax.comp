@@ -1,4 +1,5 @@
-// x - max - log(sum(exp(x - max))) of a row; a workgroup a row. Operands: x, out. The sum: lib/partials.glsl.
+// x - max - log(sum(exp(x - max))) of each row. A workgroup computes one row. Operands: x, out. The order of the sum is
+// in lib/partials.glsl.
 //
 // module log_softmax
 #version 450

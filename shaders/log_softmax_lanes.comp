@@ -1,4 +1,4 @@
-// As log_softmax.comp, the same bits, a row a subgroup and no shared memory. Operands: x, out.
+// As log_softmax.comp, with the same bits: one subgroup for each row, without shared memory. Operands: x, out.
 //
 // module log_softmax_lanes
 // module log_softmax_lanes_texel: TEXEL

@@ -1,7 +1,7 @@
-// As log_softmax.comp for few long rows, each among several workgroups, which have VKF_SOFTMAX_SPLIT columns each. PART
-// leaves the largest of its columns and the sum of exp(x - it) in scratch memory. COMBINE adds up those of all parts of
-// the row, each scaled to the largest of all, and stores its columns.
-// Operands: x, partial results, of COMBINE also out.
+// As log_softmax.comp, for few long rows: several workgroups share a row, VKF_SOFTMAX_SPLIT columns each.
+// PART: leaves the largest x of its columns and the sum of exp(x - largest) in scratch memory.
+// COMBINE: adds up the sums of all parts of the row, each scaled to the largest x of all, and stores its columns.
+// Operands: x, partial results; of COMBINE also out.
 //
 // module log_softmax_split: PART, written out
 // module log_softmax_combine: COMBINE, written out

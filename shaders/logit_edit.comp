@@ -1,8 +1,8 @@
-// A copy of a row of logits with its edits applied in order. Operands: x, offsets, edits (int32 quadruples: kind, id,
-// float bits of the value, 0), out.
-// IN_PLACE: out are the bytes of x, and nothing is copied.
-// An invocation owns every COLUMN_STEP-th column of a row, so the order holds without a barrier. The last fill of a row
-// undoes all that came before it, so it is looked for first and the row is written once.
+// Copies a row of logits and applies its edits in order. Operands: x, offsets, edits (int32 quadruples: kind, id, float
+// bits of the value, 0), out.
+// IN_PLACE: out has the bytes of x, and nothing is copied.
+// An invocation owns every COLUMN_STEP-th column of a row, so the edits keep their order without a barrier. The last
+// fill of a row undoes all edits before it. So the kernel looks for it first and writes the row once.
 //
 // module logit_edit
 #version 450

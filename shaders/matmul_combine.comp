@@ -1,5 +1,5 @@
-// The second stage of a matmul whose K is split: an invocation adds up the splits of one element, in their order, and
-// does what every matmul does in the end. Operands: partial sums, none, bias, residual, out, scales of rows where the
+// The second stage of a matmul with split K. An invocation adds up the splits of one element, in their order, and ends
+// as every matmul does (lib/epilogue.glsl). Operands: partial sums, none, bias, residual, out, scales of rows if the
 // format of the weight has them.
 //
 // module matmul_combine, reads int8

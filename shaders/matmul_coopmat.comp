@@ -1,13 +1,13 @@
-// out = act(x w^T + bias) + residual by cooperative matrices (VK_KHR_cooperative_matrix): a workgroup computes BM x BN,
-// a subgroup TM x TN of it as MATRIX_M x MATRIX_N pieces, in float32. Operands: x (rows), w (rows), bias, residual,
-// out, scales of rows where the format has them, a word that becomes 1 if some x or w cannot be stored as f16. K is a
-// multiple of 8.
+// out = act(x w^T + bias) + residual by cooperative matrices (VK_KHR_cooperative_matrix). A workgroup computes BM x BN
+// elements, a subgroup TM x TN of them, in pieces of MATRIX_M x MATRIX_N, with sums in float32. Operands: x (rows), w
+// (rows), bias, residual, out, scales of rows if the format has them, a word that becomes 1 if some x or w cannot be
+// stored as f16. K is a multiple of 8.
 // x is rounded to f16 on its way to shared memory. Weights in bf16 become f16 there, too, which is exact from 2^-14 on,
-// and so do the whole numbers of int8. While a slice of BK is multiplied, the next one is on its way from memory to
-// registers; two slices are in shared memory, so that one barrier a slice is enough.
-// With HALVES x is in f16 already, as round_halves.comp leaves it.
-// With SPLIT the workgroups share K, too: z is a split of SPLIT_K, a multiple of BK. They leave partial sums (operands:
-// x, w, partial sums, the word), which matmul_combine.comp adds up.
+// and so do the whole numbers of int8. While a slice of BK is multiplied, the next one is loaded from memory to
+// registers. Shared memory has two slices, so one barrier a slice is enough.
+// HALVES: x is in f16 already, as round_halves.comp leaves it.
+// SPLIT: the workgroups share K, too. z is the number of a split of SPLIT_K, which is a multiple of BK. They leave
+// partial sums, which matmul_combine.comp adds up. Operands: x, w, partial sums, the word.
 //
 // module matmul_coopmat_halves_f16: HALVES FORMAT_F16, needs COOPMAT
 // module matmul_coopmat_halves_bf16: HALVES FORMAT_BF16, needs COOPMAT

@@ -1,9 +1,9 @@
-// out = act(x w^T + bias) + residual for weights in q8, by products of four 8-bit numbers in a word: a workgroup
-// computes BM x BN, an invocation TM x TN of it: rows ty + i BM/TM, columns tx + j BN/TN. Operands: x (as
-// quantise.comp leaves it in words), w (rows), bias, residual, out, scales of w. Blocks of K ascending: the sum of a
-// block's products is a whole number, times the block's scale it goes into one accumulator an element. A block of x and
-// w is in shared memory, its words as they are stored, one word more a row than they need; while it is multiplied, the
-// next one is on its way to registers.
+// out = act(x w^T + bias) + residual for weights in q8, with products of four 8-bit numbers in a word. A workgroup
+// computes BM x BN elements, an invocation TM x TN of them: rows ty + i BM/TM, columns tx + j BN/TN. Operands: x (as
+// quantise.comp leaves it in words), w (rows), bias, residual, out, scales of w. Blocks of K are taken in ascending
+// order. The sum of a block's products is a whole number; times the scale of the block it is added to the one
+// accumulator of the element. Shared memory has one block of x and of w, in words as they are stored, with one unused
+// word behind each row. While a block is multiplied, the next one is loaded to registers.
 //
 // module matmul_dot_int8: FORMAT_INT8, needs GL_EXT_spirv_intrinsics
 // module matmul_dot_written_out_int8: FORMAT_INT8 WRITTEN_OUT, needs GL_EXT_spirv_intrinsics

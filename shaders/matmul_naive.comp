@@ -1,6 +1,6 @@
-// out = act(x w^T + bias) + residual, an element an invocation: any size, any packing of w. Operands: x (rows), w,
-// bias, residual, out. A workgroup computes WORKGROUP columns of one row; k ascending, one accumulator. Eight k a turn
-// of the loop, because drivers may end a loop after so many turns (kern/family.h).
+// out = act(x w^T + bias) + residual for any size and any packing of w. An invocation computes one element, a workgroup
+// WORKGROUP columns of one row. Operands: x (rows), w, bias, residual, out. k is ascending, with one accumulator. A
+// turn of the loop takes eight k, because drivers may end a loop after so many turns (kern/family.h).
 //
 // module matmul_naive, reads weights
 #version 450

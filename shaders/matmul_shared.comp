@@ -1,11 +1,11 @@
-// out = act(x w^T + bias) + residual through shared memory: a workgroup computes BM x BN, an invocation TM x TN of it:
-// rows ty + i BM/TM, columns tx + j BN/TN. Operands: x (rows), w (rows), bias, residual, out. What is outside of a
-// matrix enters as zero. k ascending, one accumulator an element.
-// Slices of BK are in shared memory as they are outside, four k a vector, one vector more a row than they need:
-// neighbours are in different banks. While a slice is multiplied the next one is on its way to registers; with SLICES =
-// 2 there are two slices, so that one barrier a slice is enough.
-// With SPLIT the workgroups share K, too: z is a split of SPLIT_K, a multiple of BK. They leave partial sums (operands:
-// x, w, partial sums), which matmul_combine.comp adds up.
+// out = act(x w^T + bias) + residual through shared memory. A workgroup computes BM x BN elements, an invocation TM x
+// TN of them: rows ty + i BM/TM, columns tx + j BN/TN. Operands: x (rows), w (rows), bias, residual, out. Whatever is
+// outside of a matrix counts as zero. k is ascending, with one accumulator an element. Shared memory has slices of BK,
+// laid out as in memory: vectors of four k, with one unused vector behind each row, so that neighbours are in different
+// banks. While a slice is multiplied, the next one is loaded to registers. With SLICES = 2 there are two slices, and
+// one barrier a slice is enough.
+// SPLIT: the workgroups share K, too. z is the number of a split of SPLIT_K, which is a multiple of BK. They leave
+// partial sums, which matmul_combine.comp adds up. Operands: x, w, partial sums.
 //
 // module matmul_shared, reads weights, written out
 // module matmul_split: SPLIT, reads f16 bf16 int8, written out

@@ -1,10 +1,11 @@
-// out = act(x w^T + bias) + residual by buffer references: a workgroup is one subgroup of SUBGROUP_SIZE and computes TM
-// rows of VECTORS SUBGROUP_SIZE columns; lane l owns columns 2 (l + j SUBGROUP_SIZE) and the next one, which leave in
-// one store. All loads are at addresses that are the same for all lanes: those of x become scalar loads, broadcast; of
-// w (VKF_W_COLUMNS: in a group the even columns, then the odd ones) every lane loads the SUBGROUP_SIZE columns of a
-// vector and picks its own by its number, a constant, and LLVM merges these loads and choices into one vector load. No
-// gather is left. Operands: x (rows), w, bias, residual, out. k ascending in steps of DEPTH and a rest, one accumulator
-// an element; rows past M repeat the last. Neighbouring workgroups share columns, so that their w stays in the cache.
+// out = act(x w^T + bias) + residual by buffer references. A workgroup is one subgroup of SUBGROUP_SIZE and computes TM
+// rows of VECTORS SUBGROUP_SIZE columns. Lane l owns columns 2 (l + j SUBGROUP_SIZE) and the next one, and stores both
+// together. Operands: x (rows), w, bias, residual, out. k is ascending, in steps of DEPTH and a rest, with one
+// accumulator an element. Rows past M repeat the last. All loads are at addresses that are the same for all lanes.
+// Loads of x become scalar loads that are broadcast. Of w (VKF_W_COLUMNS: in each group the even columns, then the odd
+// ones) every lane loads all SUBGROUP_SIZE columns of a vector and picks its own by its number, which is a constant.
+// LLVM merges these loads and choices into one vector load, so nothing is gathered. Neighbouring workgroups share
+// columns, so that w stays in the cache.
 //
 // module matmul_uniform_w8_d64: SUBGROUP_SIZE=8 VECTORS=2 DEPTH=64, reads weights
 // module matmul_uniform_w16_d32: SUBGROUP_SIZE=16 VECTORS=4 DEPTH=32, reads weights

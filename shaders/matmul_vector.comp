@@ -1,9 +1,9 @@
-// out = act(x w^T + bias) + residual for few rows: a subgroup of SUBGROUP_SIZE computes TM rows of TN columns, its
-// lanes along k, four numbers a lane and load, and adds its partial sums up in the end. A workgroup has BN / TN such
-// groups of columns, K_SPLIT subgroups for each: they take turns along k, and what they found goes through shared
-// memory. Operands: x (rows), w (rows), bias, residual, out. Rows past M and columns past N repeat the last. A weight
-// is read once, and by neighbours side by side; TN columns share a load of x, and 8 loads of w are on their way at
-// once.
+// out = act(x w^T + bias) + residual for few rows. A subgroup of SUBGROUP_SIZE computes TM rows of TN columns. Its
+// lanes are along k, with four numbers for each lane and load; at the end it adds up its partial sums. A workgroup has
+// BN / TN such groups of columns and K_SPLIT subgroups for each. These take turns along k and add up their sums through
+// shared memory. Operands: x (rows), w (rows), bias, residual, out. Rows past M and columns past N repeat the last.
+// Each weight is read once, and neighbouring lanes read neighbouring weights. TN columns share a load of x, and 8 loads
+// of w are under way at once.
 //
 // module matmul_vector, reads weights, written out
 #version 450

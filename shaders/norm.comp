@@ -1,7 +1,7 @@
-// Layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019) of rows, after an optional sum with a residual; a
-// row (or a group of its columns) a workgroup, sums as lib/partials.glsl says; with BY_SUBGROUP a workgroup is one
-// subgroup of exactly SUBGROUP_SIZE, which adds up its partial sums by itself. Operands: x, residual, weight, bias,
-// out. Two passes: the mean is taken out before squares are added.
+// Layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019) of rows, after an optional sum with a residual. A
+// workgroup computes one row, or one group of its columns. Operands: x, residual, weight, bias, out. There are two
+// passes: the mean is subtracted before squares are added. The order of sums is in lib/partials.glsl.
+// BY_SUBGROUP: a workgroup is one subgroup of exactly SUBGROUP_SIZE, which adds up its partial sums by itself.
 //
 // module norm
 // module norm_subgroup: BY_SUBGROUP

@@ -1,5 +1,5 @@
-// As norm.comp, the same bits, a row (or group) a subgroup and no shared memory. Operands: x, residual, weight, bias,
-// out.
+// As norm.comp, with the same bits: one subgroup for each row (or group), without shared memory. Operands: x, residual,
+// weight, bias, out.
 //
 // module norm_lanes
 // module norm_lanes_texel: TEXEL

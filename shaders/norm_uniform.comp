@@ -1,6 +1,7 @@
-// As norm.comp, the same bits, a row (or group) a subgroup, for drivers that load what all lanes ask for once
-// (lib/pick.glsl). No gather is left, and nothing goes from lane to lane but the parts of the two sums, which each lane
-// adds up. Widths are multiples of SUBGROUP_SIZE. Operands: x, residual, weight, bias, out; all but out by address.
+// As norm.comp, with the same bits: one subgroup for each row (or group), for drivers that load only once what all
+// lanes ask for (lib/pick.glsl). Nothing is gathered. Lanes exchange only the parts of the two sums, and each lane adds
+// them up. Widths are multiples of SUBGROUP_SIZE. Operands: x, residual, weight, bias, out; all but out are read by
+// address.
 //
 // module norm_uniform_w8: SUBGROUP_SIZE=8
 // module norm_uniform_w16: SUBGROUP_SIZE=16

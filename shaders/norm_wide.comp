@@ -1,7 +1,7 @@
-// As norm.comp for few wide rows: a row a workgroup of several subgroups, which keeps it in registers: VECTORS times
-// four columns an invocation, all loads of which are under way before the first sum. Each invocation adds up its own
-// columns, each subgroup its lanes, and shared memory holds the sums of subgroups. Operands: x, residual, weight, bias,
-// out; all begin at vectors, and rows are whole vectors.
+// As norm.comp for few wide rows. A workgroup of several subgroups keeps one row in registers: VECTORS times four
+// columns in each invocation, which loads all of them before its first sum. Each invocation adds up its own columns and
+// each subgroup its lanes; shared memory holds the sums of the subgroups. Operands: x, residual, weight, bias, out; all
+// begin at vectors, and rows are whole vectors.
 //
 // module norm_wide, written out
 #version 450

@@ -1,4 +1,4 @@
-// Loads by the address of a buffer.
+// Checks loads by the address of a buffer.
 //
 // module probe_address
 #version 450

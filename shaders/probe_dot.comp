@@ -1,4 +1,4 @@
-// Products of four signed 8-bit numbers in a word, added up: what matmul_dot.comp multiplies with.
+// Checks sums of the products of four signed 8-bit numbers in a word, with which matmul_dot.comp multiplies.
 //
 // module probe_dot, needs GL_EXT_spirv_intrinsics
 #version 450

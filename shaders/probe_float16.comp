@@ -1,5 +1,5 @@
-// What packing makes of 16-bit numbers, for kernels of cooperative matrices: the same bits. Drivers may take subnormal
-// ones as 0, which the bounds of these kernels allow.
+// Checks that packing two 16-bit numbers keeps their bits, on which kernels of cooperative matrices depend. Drivers may
+// take subnormal numbers as 0; the bounds of these kernels allow that.
 //
 // module probe_float16
 #version 450

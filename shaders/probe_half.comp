@@ -1,4 +1,4 @@
-// What a 16-bit number in a word becomes, all 65,536 of them: formats f16 of weights and caches are read so.
+// Checks what each of the 65,536 16-bit numbers in a word becomes: weights and caches in f16 are read in this way.
 //
 // module probe_half
 #version 450

@@ -1,6 +1,6 @@
-// Whether an invocation has as many turns of loops as it asks for, TURNS of them in nested loops and one more: each
-// takes a step of a sequence of which the host knows every element. Some drivers have a counter for all loops of an
-// invocation and end each loop where it runs out, without a word.
+// Checks whether an invocation gets as many turns of loops as it asks for: TURNS of them in nested loops, and one more.
+// Each turn takes one step of a sequence of which the host knows every element. Some drivers have one counter for all
+// loops of an invocation; when it runs out they end every loop, and report nothing.
 //
 // module probe_loops
 #version 450

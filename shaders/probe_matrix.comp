@@ -1,7 +1,7 @@
-// Whether cooperative matrices of BM x BN x BK are read from shared memory as the kernels expect: a product of small
-// whole numbers and a sum, once with everything but the right factor by rows, once the other way round. All rows and
-// columns are one uvec4 apart from each other, as in matmul_coopmat.comp. Each subgroup of the workgroup has numbers of
-// its own.
+// Checks whether cooperative matrices of BM x BN x BK are read from shared memory as the kernels expect: a product of
+// small whole numbers and a sum, once with everything but the right factor by rows, once the other way round.
+// Neighbouring rows and columns are one uvec4 further apart than they need, as in matmul_coopmat.comp. Each subgroup of
+// the workgroup has numbers of its own.
 //
 // module probe_matrix, needs COOPMAT
 #version 450

@@ -1,4 +1,4 @@
-// The arithmetic of the reproducible mode: quotients, roots, products and sums, each rounded on its own.
+// Checks the arithmetic of the reproducible mode: quotients, roots, products and sums, each rounded on its own.
 //
 // module probe_rounding
 #version 450

@@ -1,4 +1,4 @@
-// Shared memory, all that the device has, and barriers: what one invocation writes the others read.
+// Checks shared memory, all that the device has, and barriers: each invocation reads what others have written.
 //
 // module probe_shared
 #version 450

@@ -1,5 +1,5 @@
-// Members of storage buffers that are smaller than a word, GIVEN, PER_WORD of them in one: each is read and written on
-// its own, in the opposite order.
+// Checks members of storage buffers that are smaller than a word, of type GIVEN, PER_WORD in each word. Each is read
+// and written on its own, in the opposite order.
 //
 // module probe_storage16: GIVEN=uint16_t PER_WORD=2
 // module probe_storage8: GIVEN=uint8_t PER_WORD=4

@@ -1,5 +1,5 @@
-// Whether a workgroup is full subgroups of SUBGROUP_SIZE, counted from 0 on, and whether the lanes of each reach each
-// other as the kernels have it: with SHUFFLE, BALLOT (and broadcast) or ARITHMETIC.
+// Checks whether a workgroup is full subgroups of SUBGROUP_SIZE, counted from 0 on, and whether the lanes of each
+// exchange numbers as the kernels need it: by SHUFFLE, BALLOT (and broadcast) or ARITHMETIC.
 //
 // module probe_subgroup
 // module probe_shuffle: SHUFFLE

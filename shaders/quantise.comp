@@ -1,11 +1,11 @@
-// What a matmul does first whose weight is in q8: rows of x with 8 bits (src/ref/q8.h), an invocation a block of
-// VKF_Q8_BLOCK columns. Operands: x (rows), rounded. Every step is exact: the quotient of two whole numbers is only
-// where a search begins, and a whole number times its scale has at most 24 bits.
+// The first stage of a matmul whose weight is in q8: rounds rows of x to 8 bits (src/ref/q8.h). An invocation rounds
+// one block of VKF_Q8_BLOCK columns. Operands: x (rows), rounded. Every step is exact: the quotient of two whole
+// numbers is only where a search begins, and a whole number times its scale has at most 24 bits.
+// WORDS: stores whole numbers, four in a word, and scales, as lib/q8.glsl reads them, for kernels that multiply them.
+// Otherwise stores float32, in rows as x.
 //
 // module quantise
 // module quantise_words: WORDS
-// WORDS: the whole numbers four a word, and scales, as lib/q8.glsl reads them, for kernels that multiply them. Else
-// float32, in rows as x.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul

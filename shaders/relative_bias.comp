@@ -1,5 +1,5 @@
-// The additive bias of attention by the bucket of each distance (Raffel et al. 2020): out [head][distance]; a workgroup
-// writes a head. Operands: table [bucket][head], buckets by distance, out.
+// The additive bias of attention by the bucket of each distance (Raffel et al. 2020): out [head][distance]. A workgroup
+// writes one head. Operands: table [bucket][head], buckets by distance, out.
 //
 // module relative_bias
 #version 450

@@ -1,7 +1,7 @@
-// Rotary positions (Su et al. 2021): the heads of q and k in a row are turned, its other columns copied; a workgroup
-// writes a row. Operands: x, positions, table (cosine and sine of each pair by position), out. A position outside of
+// Rotary positions (Su et al. 2021): turns the heads of q and k in a row and copies its other columns. A workgroup
+// writes one row. Operands: x, positions, table (cosine and sine of each pair by position), out. A position outside of
 // the table reads its last row (the host refuses such positions before). Widths are specialization constants, because a
-// driver divides by what it does not know lane by lane.
+// driver divides lane by lane if it does not know the divisor.
 //
 // module rope
 #version 450

@@ -1,6 +1,6 @@
-// What a matmul by cooperative matrices does first where x is large: x in f16, to nearest even. Operands: x (rows),
-// rounded (rows), a word that becomes 1 if some x cannot be stored as f16. A workgroup has as many blocks of
-// VKF_Q8_BLOCK columns as invocations, and goes through them eight columns an invocation. K is a multiple of 8.
+// The first stage of a matmul by cooperative matrices with a large x: rounds x to f16, to nearest even. Operands: x
+// (rows), rounded (rows), a word that becomes 1 if some x cannot be stored as f16. A workgroup has as many blocks of
+// VKF_Q8_BLOCK columns as invocations. In each turn an invocation rounds eight columns. K is a multiple of 8.
 //
 // module round_halves
 #version 450

@@ -1,9 +1,10 @@
-// The k largest of a row, largest first, with their ids; a workgroup a row. Operands: x, values, ids.
-// NaN counts as larger than every number; equal values: the lower id first. Every invocation has every 64th column, in
-// VKF_TOP_K_PIECES pieces, and keeps the best of each piece that was not given yet; a round gives the best of all, and
-// its owner looks for the next one of that piece. Many columns are looked at in a turn of a loop (kern/family.h).
-// Few long rows are split: PART finds the k largest of SPLIT columns and leaves their bits and ids in scratch memory,
-// COMBINE finds the k largest of those of all splits, where the lower place has the lower id among equal values.
+// The k largest numbers of a row, largest first, with their ids. A workgroup computes one row. Operands: x, values,
+// ids. NaN counts as larger than every number; of equal values the lower id comes first. An invocation has every 64th
+// column, in VKF_TOP_K_PIECES pieces, and keeps the best column of each piece that was not given yet. A round gives the
+// best of all; the invocation that owns it then looks for the next best one of that piece. A turn of a loop looks at
+// many columns, because drivers may end a loop after so many turns (kern/family.h).
+// PART: for few long rows, finds the k largest of SPLIT columns and leaves their bits and ids in scratch memory.
+// COMBINE: finds the k largest of those of all splits. Among equal values the lower place has the lower id.
 //
 // module top_k
 // module top_k_split: PART

@@ -1,9 +1,9 @@
-// As top_k.comp, a row a subgroup, two passes and no shared memory. Operands: x, values, ids. k is at most
-// VKF_MAX_LANES_K. The first pass finds the largest of 4 SUBGROUP_SIZE groups of columns. The k-th largest of these is
-// a bound that k columns reach: the second pass looks at columns that reach it, in the order of their ids, and keeps
-// the k best of them in a list, of which a lane has every SUBGROUP_SIZE-th entry. Values are compared by their keys
-// (lib/order.glsl). The first pass compares numbers, and in rows without NaN so does the second before it makes keys:
-// that takes fewer instructions.
+// As top_k.comp: one subgroup for each row, two passes and no shared memory. Operands: x, values, ids. k is at most
+// VKF_MAX_LANES_K. The first pass finds the largest number of each of 4 SUBGROUP_SIZE groups of columns. At least k
+// columns are as large as the k-th largest of these, so it is a bound. The second pass takes the columns that reach the
+// bound, in the order of their ids, and keeps the k best in a list, of which a lane has every SUBGROUP_SIZE-th entry.
+// Values are compared by their keys (lib/order.glsl). The first pass compares numbers instead, and so does the second
+// before it makes keys, unless the row has NaN: that takes fewer instructions.
 //
 // module top_k_lanes
 // module top_k_lanes_texel: TEXEL
