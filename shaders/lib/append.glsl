@@ -1,4 +1,4 @@
-// Where append moves a row: of a sequence's span in a packed batch, else of a rectangle of rows.
+// Where append puts a row: at the place of its sequence's span in a packed batch, else in a rectangle of rows.
 #include "lib/spans.glsl"
 layout(constant_id = VKF_C_APPEND_HEADS) const uint HEADS = 1;
 layout(constant_id = VKF_C_APPEND_KEY_WIDTH) const uint KEY_WIDTH = 0;

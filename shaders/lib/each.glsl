@@ -1,8 +1,8 @@
-// EACH_8(n, F): F(0), F(1), ... F(n - 1), for n up to 8, a specialization constant; EACH_4 and EACH_32 likewise. F may
-// use its argument as an index of an array of registers; where it needs another EACH, it calls a function. A loop,
-// which compilers unroll. In modules of WRITTEN_OUT (cmake/shaders.cmake) only literals index, because Mesa's v3dv puts
-// every array that a loop indexes into memory before it unrolls the loop. SwiftShader takes seconds for such a tile of
-// matmul or attention: it compiles what n leaves out, too.
+// EACH_8(n, F) is F(0), F(1), ... F(n - 1), for a specialization constant n of up to 8; EACH_4 and EACH_32 likewise. F
+// may use its argument as the index of an array in registers. If F needs another EACH, it calls a function that has it.
+// EACH is a loop, which compilers unroll. In modules of WRITTEN_OUT (cmake/shaders.cmake) it has no loop and only
+// literal arguments, because Mesa's v3dv puts every array that a loop indexes into memory before it unrolls the loop.
+// SwiftShader takes seconds to compile such a tile of matmul or attention, because it compiles what n leaves out, too.
 #ifdef WRITTEN_OUT
 #define FOUR_FROM(i, n, F)       \
   if ((n) > i) {F(i);}           \

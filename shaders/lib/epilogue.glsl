@@ -1,5 +1,5 @@
 // The end of every matmul: scale of the weight's row, scale, bias, activation, residual, store. Each step is rounded,
-// so all variants give the same bits. Kernels that take their operands by address (BY_ADDRESS) load bias and residual
+// so all variants give the same bits. Kernels that read their operands by address (BY_ADDRESS) load bias and residual
 // themselves.
 #include "lib/format.glsl"
 #include "lib/store.glsl"

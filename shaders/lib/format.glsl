@@ -1,9 +1,9 @@
-// Numbers as they are stored: words, and what they hold. FORMAT_<NAME> says which format it is; none: float32. The
-// comment behind that name says what may be stored in the format; the build compiles the modules by it
-// (cmake/shaders.cmake). A format is BITS of an element, unpack() and unpack4() of words of elements, ROW_SCALES where
-// a row has a scale, which is left to whoever uses the numbers, and word_of() where a cache keeps them. No feature of
-// the device is needed: 16- and 8-bit numbers are taken out of 32-bit words. raw() and join() take the bits of single
-// numbers and put four together as WORDS_OF_4.
+// How numbers are stored in words. FORMAT_<NAME> says which format it is; without one it is float32. The comment behind
+// that name says what may be stored in the format; the build compiles the modules by it (cmake/shaders.cmake). A format
+// defines BITS of an element, unpack() and unpack4(), which make numbers of words, and word_of() if a cache may have
+// the format. If it defines ROW_SCALES, each row has a scale, and whoever uses the numbers multiplies by it. raw()
+// takes the bits of a single number, and join() puts four together as WORDS_OF_4. No feature of the device is needed:
+// 16- and 8-bit numbers are taken out of 32-bit words.
 #ifndef FORMAT_GLSL
 #define FORMAT_GLSL
 

@@ -1,5 +1,5 @@
-// Where the partial sums of a matmul with split K are: [splits][rows][SPLIT_WIDTH], SPLIT_WIDTH the columns of the
-// dispatch.
+// Where the partial sums of a matmul with split K are: [splits][rows][SPLIT_WIDTH]. SPLIT_WIDTH is the number of
+// columns of the dispatch.
 layout(constant_id = VKF_C_SPLIT_K) const uint SPLIT_K = 16;
 layout(constant_id = VKF_C_SPLIT_WIDTH) const uint SPLIT_WIDTH = 1;
 

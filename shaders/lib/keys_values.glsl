@@ -1,4 +1,4 @@
-// k and v four elements at a time, in any FORMAT, through texel buffers where TEXEL is defined.
+// Loads four elements of k and v at a time, in any FORMAT, through texel buffers if TEXEL is defined.
 #include "lib/format.glsl"
 #ifdef TEXEL
 layout(set = 0, binding = 2) uniform TEXELS k4;

@@ -1,6 +1,6 @@
-// A row by one subgroup of SUBGROUP_SIZE, which is the whole workgroup: four columns a lane at a time. Operand 0 is x,
-// through a texel buffer where TEXEL is defined (widths are multiples of 4 there); begin_at() says where an element of
-// it begins a row.
+// A row in one subgroup of SUBGROUP_SIZE, which is the whole workgroup, with four columns a lane at a time. Operand 0
+// is x, read through a texel buffer if TEXEL is defined (widths are multiples of 4 then). begin_at() gives the place
+// where the row begins whose first element has this number.
 #ifdef TEXEL
 layout(set = 0, binding = 1) uniform samplerBuffer x4;
 uint begin_at(uint element) { return at[0].x + element / 4; }

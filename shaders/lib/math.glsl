@@ -1,7 +1,7 @@
-// Arithmetic that every kernel does in the same way: mul, mad, quotient and the functions, on numbers and on four of
-// them. Each module is compiled twice (cmake/shaders.cmake): as it is for speed, and with REPRODUCIBLE for the
-// reproducible mode, whose bits are the same on every device. So a kernel never writes * or / for what is stored, nor a
-// built-in function.
+// Arithmetic that every kernel does in the same way: mul, mad, quotient and the functions, on one number or on four. A
+// kernel never writes *, / or a built-in function for what it stores, because each module is compiled twice
+// (cmake/shaders.cmake): once for speed, and with REPRODUCIBLE for the reproducible mode, whose bits are the same on
+// every device.
 #include "shared/reproducible.h"
 
 #ifdef REPRODUCIBLE

@@ -1,5 +1,5 @@
-// What the norms share: operands but x, the last steps, columns that pass. A row has p.groups groups of p.width
-// columns, then the columns that pass.
+// What the norms share: all operands but x, the last steps, and the columns that are only copied. A row has p.groups
+// groups of p.width columns, then the columns that are copied.
 #include "lib/store.glsl"
 layout(BINDING(1)) readonly buffer Residual { float residual[]; };
 #ifdef TEXEL

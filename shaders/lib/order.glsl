@@ -1,5 +1,5 @@
-// Numbers as integers in the same order: NaN is the largest, both zeros are equal, and subnormal numbers keep their
-// order on drivers whose comparisons take them for zero. Every number has a key over 0.
+// Numbers as integers in the same order. NaN is the largest, both zeros are equal, and subnormal numbers keep their
+// order even if the driver's comparisons take them for zero. Every number has a key over 0.
 const uint NAN_KEY = 0xffffffffu, NO_KEY = 0;
 
 uvec4 keys(vec4 v) {

@@ -1,7 +1,8 @@
-// A vector of memory without a gather, for drivers that load what all lanes ask for once: word = this lane's, of
-// SUBGROUP_SIZE that are side by side. All lanes load all of them, and each picks its own by its number, a constant, so
-// that LLVM merges loads and choices into one vector load. `four` is the f-th four of them, of type FOUR: four at a
-// time, since what the driver does at every start takes the longer the more instructions there are.
+// Loads a vector from memory without a gather, for drivers that load only once what all lanes ask for. PICK sets `word`
+// to this lane's word of SUBGROUP_SIZE neighbouring ones: all lanes load all of them, and each picks its own by its
+// number. That number is a constant, so LLVM merges the loads and choices into one vector load. `four` is the f-th
+// group of four words, of type FOUR. Words are loaded by fours because each instruction makes the driver's work at
+// every start longer.
 #define PICK(word, FOUR, four) \
   [[unroll]] for (uint f = 0; f < SUBGROUP_SIZE / 4; f++) { \
     const FOUR words_of_f = four; \

@@ -1,5 +1,4 @@
-// What the shaders of the probe share (src/tune/checks.c): words in, words out, of which the host knows each
-// beforehand.
+// What the shaders of checks share (src/tune/checks.c): words in, and words out, which the host knows beforehand.
 #include "shared/constants.h"
 layout(local_size_x_id = VKF_C_WORKGROUP) in;
 layout(constant_id = VKF_C_SUBGROUP_SIZE) const uint SUBGROUP_SIZE = 1;

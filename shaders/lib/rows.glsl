@@ -1,6 +1,6 @@
-// Four k of a row of x or w, where both are in rows: one load where VEC says that K is a multiple of 4, else one number
-// at a time; zeros from K on, where `inside` does not say that all four are before it. Numbers of w stay as they are
-// stored until unpack4(): a load that nobody waits for yet.
+// Loads four k of a row of x or w, where both are in rows: by one load if VEC says that K is a multiple of 4, else
+// number by number. From K on they are zeros; `inside` says that all four are before K. Numbers of w stay as they are
+// stored until unpack4(), so that nothing waits for the load before.
 #include "lib/format.glsl"
 layout(constant_id = VKF_C_VEC) const uint VEC = 1;
 // The same buffers, as numbers and as vectors.

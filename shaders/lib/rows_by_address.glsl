@@ -1,4 +1,4 @@
-// Rows of k and v, operands 1 and 2, by address, in any FORMAT: four elements at a time.
+// Reads rows of k and v, operands 1 and 2, by address, in any FORMAT, four elements at a time.
 #include "lib/by_address.glsl"
 #include "lib/format.glsl"
 FROM_ADDRESS(8) Rows { WORDS_OF_4 v[]; };

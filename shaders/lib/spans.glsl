@@ -1,5 +1,5 @@
-// Where a sequence has its rows and its keys: its span in a packed batch, which an operand without a binding of its own
-// holds behind the dims in the step buffer.
+// Where a sequence has its rows and its keys: its span in a packed batch. Spans are behind the dims in the step buffer;
+// an operand without a binding of its own says where.
 struct Span {
   uint row, queries, past, keys, slot, first; // as VKF_SPAN_*
 };

@@ -1,7 +1,7 @@
-// Where the partial results of attention are in the node's scratch memory, operand 6 of attention_split.comp and 0 of
-// attention_combine.comp (SCRATCH): VALUE_WIDTH sums of weighted values for each item and split, then, for each, the
-// maximum of the scores and the sum of the weights. An item is a head of a query; a split is SPLIT keys, the first
-// split begins at the first key of the mask.
+// Where the partial results of attention are in the node's scratch memory, which is operand 6 of attention_split.comp
+// and operand 0 of attention_combine.comp (SCRATCH). First come VALUE_WIDTH sums of weighted values for each item and
+// split; then, for each, the maximum of the scores and the sum of the weights. An item is a head of a query. A split is
+// SPLIT keys; the first split begins at the first key of the mask.
 #ifndef SCRATCH
 #define SCRATCH 6
 #endif

@@ -1,4 +1,4 @@
-// The one way out of a kernel: elements of the result, rows of `width`.
+// The only way in which kernels store elements of the result, in rows of `width`.
 layout(BINDING(OUT)) buffer Out { float out_data[]; };
 
 void store(uint row, uint column, uint width, float value) { out_data[at[OUT].x + row * width + column] = value; }

@@ -1,5 +1,5 @@
-// Rotary positions (Su et al. 2021): a column of a head of x, turned by what the table holds from `angles` on: cosine
-// and sine of each pair. The including file has x[], table[], and ROTARY and INTERLEAVED as constants.
+// Rotary positions (Su et al. 2021): turns a column of a head of x by the cosine and sine of its pair, which the table
+// has from `angles` on. The including file has x[], table[], and ROTARY and INTERLEAVED as constants.
 float turned(uint column, uint in_head, uint angles) {
   const uint half_width = ROTARY / 2;
   float y = x[column];

@@ -1,5 +1,4 @@
-// Where element (row, column) of an [n,k] weight is, as rows or packed as vkf_weight_layout says, and how it is
-// stored.
+// Where element (row, column) of an [n,k] weight is, in rows or packed as vkf_weight_layout says, and how it is stored.
 #include "lib/format.glsl"
 layout(constant_id = VKF_C_W_LAYOUT) const uint W_LAYOUT = VKF_W_ROWS;
 layout(constant_id = VKF_C_W_COLUMNS) const uint W_COLUMNS = 1;
