@@ -1,7 +1,7 @@
-/* cores: the one way to use several of the host's cores at once.
+/* cores: the only way to use several of the host's cores at once.
  *
- * Owns threads only while vkf_parallel() runs. Refuses nothing: without threads the caller's does all the work.
- * Invariant: every part is called exactly once, and all calls have returned when vkf_parallel() does.
+ * Threads exist only while vkf_parallel() runs. If the system starts none, the caller's thread does all the work.
+ * Invariant: every part is called exactly once, and all calls have returned when vkf_parallel() returns.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "base/base.h"

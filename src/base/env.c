@@ -1,7 +1,7 @@
-/* env: the first cause of a failure as a sentence, and the log.
+/* env: keeps the first cause of a failure as a sentence, and passes log lines on.
  *
- * Owns vkf_env's message and log. Refuses to print: lines go to the caller's callback or nowhere.
- * Invariant: once a cause is recorded, later causes do not replace it until vkf_env_clear().
+ * Owns vkf_env's message and log. It never prints: log lines go to the caller's callback or nowhere. Invariant: once a
+ * cause is recorded, later causes do not replace it until vkf_env_clear().
  */
 #include "base/base.h"
 

@@ -1,7 +1,7 @@
 /* json_memory: jansson for the rooms that read and write JSON; no .c file of base uses it.
  *
- * jansson does not always say that it found no memory, or that a byte-order mark is in the way. Set its error to zero
- * before a call.
+ * jansson does not always report that memory ran out, or that the text begins with a byte-order mark; these functions
+ * find out. Set jansson's error to zero before a call.
  */
 #ifndef VKF_BASE_JSON_MEMORY_H
 #define VKF_BASE_JSON_MEMORY_H

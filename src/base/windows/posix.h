@@ -1,8 +1,10 @@
-/* windows: what POSIX has, the sources use and mingw-w64 has not. Every file of a build for Windows includes this first
- * (cmake/flags.cmake), and the headers beside it, which POSIX names and mingw-w64 lacks, are empty.
+/* windows: what the sources use of POSIX and mingw-w64 does not have. Every file of a build for Windows includes this
+ * first (cmake/flags.cmake). The headers beside this one are empty: POSIX has headers of these names and mingw-w64 has
+ * not.
  *
  * Errors are those of POSIX, in errno. File names are UTF-8 (program.manifest). What Windows cannot do fails with
- * ENOSYS: fork(), and with it all that asks a process of its own. */
+ * ENOSYS: fork(), and with it everything that needs a process of its own.
+ */
 #ifndef VKF_BASE_WINDOWS_POSIX_H
 #define VKF_BASE_WINDOWS_POSIX_H
 
