@@ -1,12 +1,13 @@
-/* Blocks: recording of dispatches, with barriers derived from the bytes they say they read and write.
+/* Blocks: records dispatches, and places barriers by the bytes that each dispatch says it reads and writes.
  *
  * Owns a command buffer, its descriptor sets, its query pool and the list of accesses since the last barrier. Refuses
  * arguments outside the device's limits or a buffer's bytes. Invariant: before a dispatch is recorded, nothing in the
  * list conflicts with it (same bytes, one of the two a write).
  *
- * On GPUs a barrier against reads of grids is dearer than one against shaders alone, because the processor of commands
- * must wait, too. So only the first barrier of a block is against both, and those before a dispatch whose grid the
- * block has written. After a barrier against shaders alone the list is kept for the grids of later dispatches.
+ * On GPUs a barrier against reads of grids costs more than one against shaders alone, because the command processor
+ * must wait, too. So only two kinds of barriers are against both: the first one of a block, and those before a
+ * dispatch whose grid the block has written. After a barrier against shaders alone the list is kept, because grids of
+ * later dispatches may still conflict with it.
  */
 #include "gpu/block.h"
 

@@ -1,7 +1,7 @@
-/* Buffers: one VkBuffer with memory of its own each, mapped where the host sees it.
+/* Buffers: each is one VkBuffer with memory of its own, mapped if the host can see it.
  *
- * Owns handles and memory, and the count of bytes held. Refuses ranges past the end. Invariant: the device's byte count
- * is what its live buffers were given, staging included; the staging buffers are destroyed with the last other buffer.
+ * Owns handles and memory, and counts the bytes held. Refuses ranges past the end. Invariant: the device's byte count
+ * is the memory of its live buffers, staging included; the staging buffers are destroyed with the last other buffer.
  */
 #include <stdatomic.h>
 #include <string.h>

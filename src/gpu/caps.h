@@ -29,10 +29,10 @@ typedef struct vkf_caps {
   char device_name[256], driver_name[256], driver_info[256];
   uint8_t uuid[16], pipeline_cache_uuid[16]; /* the second changes with what the driver compiles kernels to */
   uint32_t vendor_id, device_id, driver_id, driver_version, api_version; /* as Vulkan encodes them */
-  uint32_t
-      vector_bits; /* a CPU driver's vector width, from a name such as "llvmpipe (LLVM 15.0.6, 256 bits)"; 0: unknown */
+  /* Vector width of a CPU driver, from a name such as "llvmpipe (LLVM 15.0.6, 256 bits)"; 0: unknown. */
+  uint32_t vector_bits;
 
-  /* A CPU driver that makes scalar loads of loads at addresses that are the same for all lanes. */
+  /* A CPU driver that uses one scalar load where all lanes load from the same address. */
   bool uniform_loads;
 
   /* Arrays that a loop indexes stay in registers. Where they do not, kernels are made with their loops written out. */
@@ -58,10 +58,12 @@ typedef struct vkf_caps {
   /* Turns of all loops of an invocation together (kern/family.h), after which the driver ends every loop and says
    * nothing; UINT32_MAX: no limit is known. */
   uint32_t max_loop_turns;
-  uint32_t n_registers; /* numbers of 32 bits that an invocation can keep and leave room for addresses; 0: unknown */
-  uint32_t
-      subgroup_registers; /* of all lanes together, where a larger subgroup leaves each lane fewer; 0: it does not */
-  uint32_t n_cores; /* what has shared memory of its own: multiprocessors, compute units, shader cores; 0: unknown */
+  /* Numbers of 32 bits that an invocation can keep in registers beside its addresses; 0: unknown. */
+  uint32_t n_registers;
+  /* The same of all lanes of a subgroup together, if lanes of a larger subgroup have fewer; 0: they have not. */
+  uint32_t subgroup_registers;
+  /* Parts with shared memory of their own: multiprocessors, compute units, shader cores; 0: unknown. */
+  uint32_t n_cores;
 
   /* Subgroups in compute. Without size control a kernel may only rely on subgroup_size if subgroup_min == subgroup_max.
    */

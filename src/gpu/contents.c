@@ -1,4 +1,4 @@
-/* The contents of buffers: written, read and filled by the host, through staging where they are not mapped. */
+/* The contents of buffers: the host writes, reads and fills them, through staging buffers where they are not mapped. */
 #include "gpu/vk.h"
 
 static vkf_status check_range(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes) {

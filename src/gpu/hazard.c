@@ -1,14 +1,14 @@
-/* Hazard check: replays a log and finds two accesses to the same bytes, one a write, that nothing orders.
+/* Hazard check: replays a log and finds two accesses to the same bytes, one of them a write, that nothing orders.
  *
  * Owns the map from bytes to their last writer and last reader. It verifies the recorder that places barriers and
- * shares no code with it: the recorder compares lists of ranges since the last barrier, this check keeps times per
- * byte for the whole run.
+ * shares no code with it: the recorder compares lists of ranges since the last barrier; this check keeps times for
+ * each byte for the whole run.
  *
- * Time is counted up by dispatches and barriers. For each kind of access (compute, indirect, transfer, host) the time
- * of the last barrier against it is kept: an earlier access on the device is ordered before a later one of that kind
- * if and only if it is older than that barrier. The host is ordered after the device by a barrier and a wait for the
- * submit; the device after the host by the submit, which is later in the log. It is enough to keep the last reader: it
- * is the youngest, and belongs to the latest submit, so whatever orders it orders the readers before it.
+ * Time is a counter of dispatches and barriers. For each kind of access (compute, indirect, transfer, host) the check
+ * keeps the time of the last barrier against it. An access on the device is ordered before a later one of that kind if
+ * and only if it is older than that barrier. A barrier and a wait for the submit order the host after the device. The
+ * submit, which is later in the log, orders the device after the host. It is enough to keep the last reader: it is the
+ * youngest one and belongs to the latest submit, so whatever orders it orders the readers before it, too.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Instance: the loader, the VkInstance, the messages of the validation layer, and the list of devices.
  *
- * Owns the loader's library, the instance and the list. Refuses devices without Vulkan 1.1 or a compute queue: they
- * are not listed. Invariant: the list has the loader's order and never changes during the instance's life.
+ * Owns the loader's library, the instance and the list. Devices without Vulkan 1.1 or a compute queue are not listed.
+ * Invariant: the list has the loader's order and never changes during the instance's life.
  */
 #include <pthread.h>
 #include <stdlib.h>

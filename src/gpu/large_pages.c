@@ -1,10 +1,10 @@
 /* Large pages: memory of our own for weights on a CPU driver, which imports it (VK_EXT_external_memory_host).
  *
- * Owns the mapping of a buffer until the last buffer in it is gone: several devices may have one each in the same
- * memory, as workers on software drivers do with their weights. Refuses nothing: a buffer that cannot have large pages
- * gets the driver's own memory. That is in pages of 4 KiB (of a file in memory, in newer lavapipe), and their faults
- * took most of the time of loading. What may stay empty, as keys and values do, has small pages: with large ones a
- * corpus took 40 % more memory and no less time.
+ * Owns the mapping until the last buffer in it is destroyed: several devices may each have a buffer in the same
+ * memory, as workers on software drivers do with their weights. A buffer that cannot have large pages gets the
+ * driver's own memory. That memory is in pages of 4 KiB (of a file in memory, in newer lavapipe), whose faults took
+ * most of the time of loading. Buffers that may stay empty, such as keys and values, have small pages: with large ones
+ * a corpus took 40 % more memory and no less time.
  */
 #define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* Loader and tables: opens the Vulkan loader at run time and looks functions up.
  *
- * Owns the library handle. Refuses to link Vulkan, and to leave the environment changed: the variable of additional
- * driver manifests is put back as it was, so that no child process inherits it.
+ * Owns the library handle. Vulkan is never linked. The environment stays as it was: the variable of additional driver
+ * manifests is put back, so that no child process inherits a change.
  */
 #define _GNU_SOURCE /* dladdr, RTLD_NODELETE */
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
-/* Log: what happened on a device and in what order, for the hazard check. See hazard.c for its reader.
+/* Log: what happened on a device and in what order, for the hazard check (hazard.c).
  *
- * Owns events and their strings, so that buffers and blocks may be destroyed before the log is read. Refuses nothing:
- * a failed append is kept as the log's status, and the check then reports that status.
+ * Owns events and their strings, so that buffers and blocks may be destroyed before the log is read. If an append
+ * fails, the log keeps that status, and the check then reports it.
  */
 #include <string.h>
 

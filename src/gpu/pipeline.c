@@ -1,9 +1,9 @@
-/* Pipelines: made from SPIR-V and specialization constants, several at a time, kept by name.
+/* Pipelines: made from SPIR-V and specialization constants, several at a time, and kept by name.
  *
- * Owns pipelines and layouts; they live as long as the device, or until they are trimmed. Refuses what the device's
- * limits do not allow, before the driver is asked. Invariant: one pipeline for a name, constants and subgroup size; one
- * layout for kinds of bindings and push bytes. Threads live only inside vkf_gpu_pipelines_make and call nothing but the
- * driver: the environment, the lists and the device's state are the caller's thread's.
+ * Owns pipelines and layouts; they live as long as the device, or until they are trimmed. Refuses what exceeds the
+ * device's limits before it asks the driver. Invariant: there is one pipeline for a name, constants and subgroup size,
+ * and one layout for kinds of bindings and push bytes. Threads exist only inside vkf_gpu_pipelines_make() and call
+ * nothing but the driver; only the caller's thread touches the environment, the lists and the device's state.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* Pipeline cache: compiled kernels in the driver's own form, handed from one device object to a later one.
+/* Pipeline cache: compiled kernels in the driver's own form, passed from one device object to a later one.
  *
  * Owns the VkPipelineCache that pipelines are made with. Refuses bytes that another driver, version or device wrote:
- * drivers are trusted to look at the header, and not all do. Invariant: the driver gets only bytes that it wrote
+ * drivers should look at the header themselves, but not all do. Invariant: the driver gets only bytes that it wrote
  * itself, as far as the header says (Vulkan 1.3, 10.7.3: length, version 1, vendor, device, pipelineCacheUUID).
  */
 #include <string.h>

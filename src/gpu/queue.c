@@ -1,11 +1,11 @@
 /* Queue: barriers, submits, fences.
  *
- * Owns the command pool, the fences and the commands that end every submit: a barrier which shows its writes to the
- * host. Refuses to wait for ever: a submit that takes longer than the device's limit counts as a lost device. Only
- * destroying waits without limit, since memory in use cannot be freed (a driver reports a GPU that hangs as lost).
+ * Owns the command pool, the fences and the commands that end every submit: a barrier that makes its writes visible to
+ * the host. A submit that takes longer than the device's limit counts as a lost device. Only destroying waits without
+ * limit, because memory in use cannot be freed (a driver reports a GPU that hangs as lost).
  *
- * Invariant: serials are counted up by one; submit s uses the fence s % VKF_GPU_MAX_PENDING, and fences are waited for
- * in order, so that `completed` describes all of them.
+ * Invariant: serials count up by one; submit s uses the fence s % VKF_GPU_MAX_PENDING. Fences are waited for in order,
+ * so `completed` describes all of them.
  */
 
 #include "gpu/vk.h"

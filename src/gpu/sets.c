@@ -1,7 +1,7 @@
 /* Descriptor sets of a block: made while it is recorded, destroyed with it.
  *
- * Owns descriptor pools and buffer views. Refuses nothing: dispatches are checked before they come here. Invariant: a
- * pool counts what is left in it, so that no more sets are allocated than it was made for.
+ * Owns descriptor pools and buffer views. Dispatches are checked before they come here. Invariant: a pool counts what
+ * is left in it, so that no more sets are allocated than it was made for.
  */
 #include "gpu/vk.h"
 

@@ -1,8 +1,8 @@
-/* Staging: moves bytes between the host and buffers that are not mapped.
+/* Staging: copies bytes between the host and buffers that are not mapped.
  *
- * Owns one upload and one readback buffer of two halves each, and two command buffers. Refuses to leave a copy running,
- * except that of an upload, until vkf_gpu_upload_finish(). Invariant: while the device copies one half, the host fills
- * the other; a half and its command buffer are used again when their submit has ended.
+ * Owns one upload and one readback buffer of two halves each, and two command buffers. When a call returns, its copy
+ * has ended, except an upload's, which may run until vkf_gpu_upload_finish(). Invariant: while the device copies one
+ * half, the host fills the other; a half and its command buffer are used again only when their submit has ended.
  */
 
 #include "gpu/vk.h"

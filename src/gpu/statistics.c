@@ -1,7 +1,8 @@
 /* Statistics of a pipeline, as the driver that compiled it reports them (VK_KHR_pipeline_executable_properties).
  *
- * Owns nothing. It knows what drivers call spilled registers; all other names and numbers mean nothing to it.
- * Invariant: everything in the list came from the driver; without the extension the list is empty.
+ * Owns nothing. The names under which drivers report spilled registers are known here; all other names and numbers are
+ * passed on as they are. Invariant: everything in the list came from the driver; without the extension the list is
+ * empty.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* Running blocks: one submit of several, and the times of their last run.
+/* Running blocks: submits several blocks at once, and reads the times of their last run.
  *
- * Owns the list of a submit's commands, which the device keeps. Refuses a block that is pending or twice in one submit,
- * since its commands may be executed once at a time. Invariant: a block is pending from its submit until the host has
- * waited for it.
+ * Owns the list of a submit's commands, which the device keeps. Refuses a block that is pending or twice in one
+ * submit, because Vulkan may not execute its commands twice at the same time. Invariant: a block is pending from its
+ * submit until the host has waited for it.
  */
 #include "gpu/block.h"
 
