@@ -1,7 +1,7 @@
-/* Kernels verified and timed.
+/* Kernels, verified and then timed.
  *
- * Every variant runs the production path on the same case. A result over its bound is reported and never timed. Timing
- * goes round by round over all variants, so that a machine whose speed drifts slows all of them alike.
+ * Every variant runs as in a model, on the same case. A result over its bound is reported and never timed. Variants
+ * are timed in rounds, one after the other, so that a machine whose speed drifts slows all of them alike.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* bench_device: what a device can do at most, and what each of its steps costs: peak and overhead.
  *
- * Kernels of its own, whose results are known: sums that become 2, products of matrices that each add a half, copies,
- * sums of ones that are read from memory and from caches. A wrong one is not timed. Sums and products go on until a
- * submit takes long enough; on GPUs the copies are larger than caches.
+ * It has kernels of its own, whose results are known: sums that become 2, products of matrices that each add a half,
+ * copies, sums of ones that are read from memory and from caches. A kernel with a wrong result is not timed. Sums and
+ * products are repeated until a submit takes long enough; on GPUs the copies are larger than caches.
  */
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Kernels compiled and not run: what the driver's compiler makes of every variant that fits a problem.
  *
- * Owns nothing. Nobody reads a result, so a driver without its GPU serves as well.
+ * Owns nothing. No result is read, so a driver without its GPU will do.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* op: the door of vkf_device_run_op: the table of what can be asked for, and the run.
+/* op: vkf_device_run_op(): the table of ops and blocks that can be asked for, and the run.
  *
- * An op is a plan of one node or a few, built by the function of its row; packing, variants and barriers are those of
- * models. Refuses inputs and parameters that the row does not name.
+ * An op is a plan of one node or a few, built by the function of its row. It is packed, chosen and recorded as in a
+ * model. Refuses inputs and parameters that the row does not name.
  */
 #include "lab/op.h"
 

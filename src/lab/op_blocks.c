@@ -1,8 +1,8 @@
-/* op_blocks: multi_head_attention, ffn, encoder_block and decoder_block: the sub-layers of op/transformer.h, which
- * models have, on a caller's weights.
+/* op_blocks: multi_head_attention, ffn, encoder_block and decoder_block: the sub-layers of op/transformer.h, from
+ * which models are built, with the caller's weights.
  *
- * Weights are [out, in] as in PyTorch's linear layers: keys and values in one matmul, gate and up in one. x [B,T,D] (or
- * [T,D]) are R sequences of T rows; a memory [B,S,Dm] is B sequences of S rows.
+ * Weights are [out, in] as in PyTorch's linear layers: keys and values in one matmul, gate and up in one. x [B,T,D]
+ * (or [T,D]) is R sequences of T rows; a memory [B,S,Dm] is B sequences of S rows.
  */
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-/* op_errors: how far each number of a traced run may be from the exact one for the inputs that were meant.
+/* op_errors: how far each number of a traced run may be from the exact result for the inputs that were meant.
  *
- * The same plan is built a second time over the errors of the inputs, so that they are laid out as the inputs. Then,
- * node by node: what the errors of the inputs can do (vkf_ref_propagate_error), and the derived bound of the node
- * itself.
+ * The same plan is built a second time with the errors of the inputs in place of the inputs, so that both have one
+ * layout. Then, node by node, two parts are added up: how far the errors of the inputs can move the result
+ * (vkf_ref_propagate_error), and the derived bound of the node itself.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* profile: the time of every node that a device runs, summed by node.
  *
- * Owns the sums and, where they are wanted, the single runs. It looks at runs through the backend's observer and
- * changes nothing but that nodes are timed. Invariant: a row's strings are its own, since plans and programs go.
+ * Owns the sums and, if asked for, the single runs. It watches runs through the backend's observer; all that changes
+ * is that nodes are timed. Invariant: a row has copies of its strings, because plans and programs may be destroyed
+ * before it.
  */
 #include <pthread.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* replay: the door of vkf_device_replay. */
+/* replay: vkf_device_replay(). */
 #include "lab/replay.h"
 
 #include "kern/kern.h"

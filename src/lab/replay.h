@@ -1,9 +1,9 @@
-/* replay: one node of a model's plan with the very inputs that it had, written down and read again.
+/* replay: writes down one node of a model's plan with the very inputs that it had, and reads it again.
  *
- * What is written is JSON (the op, its parameters, the sizes, its operands, the element that is worst) and the operands
- * as arrays. Whoever has both can run the node alone, on any device. What is read may come from anywhere: every number
- * is held to the op's shape rule and every array to its extents; indices are checked by the scalar path, which
- * runs the node before a device does.
+ * It writes JSON (the op, its parameters, the sizes, its operands, the worst element) and the operands as arrays. With
+ * both you can run the node alone, on any device. What is read may come from anywhere. So every number is checked with
+ * the op's shape rule and every array with its extents; the scalar path, which runs the node before a device does,
+ * checks indices.
  */
 #ifndef VKF_LAB_REPLAY_H
 #define VKF_LAB_REPLAY_H

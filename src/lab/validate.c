@@ -1,8 +1,8 @@
-/* validate: every node of a model's plans.
+/* validate: compares every node of a model's plans.
  *
- * Memory is filled with NaN before each run, so that reading what was never written shows. A model is run as full
+ * Memory is filled with NaN before each run, so reading what was never written shows. A model runs both in full
  * passes, as vkf_session_run() makes them, and in the packed steps of sessions (engine/steps.h), on the device and on
- * the scalar path; blocks report err/bound of their nodes and the drift of the two chains.
+ * the scalar path. Each block reports err/bound of its nodes and how far the two chains have drifted apart.
  */
 #include <math.h>
 #include <stdio.h>

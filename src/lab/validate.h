@@ -1,4 +1,4 @@
-/* validate: one validation of a device: what is compared, and who gets the results. */
+/* validate: one validation of a device: what is compared, and where the results go. */
 #ifndef VKF_LAB_VALIDATE_H
 #define VKF_LAB_VALIDATE_H
 

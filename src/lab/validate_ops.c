@@ -1,7 +1,7 @@
-/* validate: every op over its cases and every fitting variant, or one case each.
+/* validate: every op on its cases, either by every fitting variant, or on one case.
  *
- * Memory is filled with NaN before each run, so that reading what was never written shows. Invariant: a variant that
- * runs no case has a row that says why.
+ * Memory is filled with NaN before each run, so reading what was never written shows. Invariant: a variant that runs
+ * no case has a row that says why.
  */
 #include "kern/kern.h"
 #include <math.h>

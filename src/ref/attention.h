@@ -1,4 +1,4 @@
-/* attention: one query of one head, as the files of attention see it. */
+/* attention: what the files of attention know of one query of one head. */
 #ifndef VKF_REF_ATTENTION_H
 #define VKF_REF_ATTENTION_H
 

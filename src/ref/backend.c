@@ -1,7 +1,7 @@
-/* backend: plans run by the references, node by node.
+/* backend: runs plans by the references, node by node.
  *
- * Owns float32 rows of the weights, and for every slot an array at capacity; nothing shares memory and nothing is
- * optimised. Invariant: what crosses the seam is as op/backend.h says, so the engine cannot tell it from a device.
+ * Owns float32 rows of the weights, and for every slot an array at capacity. No memory is shared and nothing is
+ * optimised. Invariant: results and errors are as op/backend.h says, so the engine cannot tell it from a device.
  */
 #include <string.h>
 

@@ -1,10 +1,10 @@
-/* q8: activations with 8 bits, as a matmul rounds them whose weight is stored in q8.
+/* q8: rounds activations to 8 bits, as a matmul does if its weight is stored in q8.
  *
- * A row of x is cut into blocks of VKF_Q8_BLOCK columns, and each block is stored as a row of an int8 weight is: its
- * scale is max|x| / 127, rounded up to 17 significant bits, and a number is a whole number of -127 .. 127 times the
- * scale, to nearest even. Every step is exact, so all devices find the same numbers, and float32 holds them. A block
- * whose largest magnitude is below 2^-100 is zeros. One that int8 cannot hold (a NaN, an infinity, more than
- * 1.984375 x 2^127) is NaN throughout, and so is every sum of its row.
+ * A row of x is cut into blocks of VKF_Q8_BLOCK columns. Each block is stored like a row of an int8 weight: its scale
+ * is max|x| / 127, rounded up to 17 significant bits, and each number is the scale times a whole number of -127 ..
+ * 127, to nearest even. Every step is exact, so all devices find the same numbers, and float32 holds them. If the
+ * largest magnitude of a block is below 2^-100, the block is zeros. If int8 cannot hold it (a NaN, an infinity, more
+ * than 1.984375 x 2^127), all of it is NaN, and so is every sum of its row.
  */
 #ifndef VKF_REF_Q8_H
 #define VKF_REF_Q8_H

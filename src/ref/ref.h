@@ -1,8 +1,8 @@
 /* ref: the scalar path, with which everything else is compared.
  *
- * Plain loops in the order of the equation, accumulated in double, rounded once to float32: to be read against the
- * paper. On request also the exact values and the derived bounds of somebody else's result (docs/numerics.md). Needs no
- * Vulkan and no threads.
+ * Plain loops in the order of the equation, which you can read beside the paper: sums in double, rounded once to
+ * float32. On request they also give the exact values and the derived bounds of another device's result
+ * (docs/numerics.md). They need no Vulkan and no threads.
  */
 #ifndef VKF_REF_REF_H
 #define VKF_REF_REF_H

@@ -1,4 +1,5 @@
-/* What knows positions: rotary positions (Su et al. 2021, RoFormer) and the relative bias of T5 (Raffel et al. 2020).
+/* Ops that know positions: rotary positions (Su et al. 2021, RoFormer) and the relative bias of T5 (Raffel et al.
+ * 2020).
  */
 #include "ref/reproducible.h"
 #include "ref/internal.h"

@@ -1,4 +1,4 @@
-/* gate and patches: halves of a row, images as rows. */
+/* gate and patches: gate multiplies the halves of a row, patches turns images into rows. */
 #include "ref/reproducible.h"
 #include "ref/internal.h"
 

@@ -1,5 +1,6 @@
-/* walk: a program that has run, compared node by node. The reference computes each node from the inputs that the device
- * really had, so a ratio over 1 is the fault of that node and of no other. */
+/* walk: compares a program that has run with the reference, node by node. The reference computes each node from the
+ * inputs that the device really had, so a ratio over 1 is the fault of that node and of no other.
+ */
 #ifndef VKF_REF_WALK_H
 #define VKF_REF_WALK_H
 
