@@ -1,4 +1,4 @@
-/* foreign: what a path is that is no model folder of Hugging Face's layout, for messages. */
+/* foreign: see foreign.h. */
 #define _POSIX_C_SOURCE 200809L
 #include "file/foreign.h"
 

@@ -1,4 +1,5 @@
-/* foreign: what a path is that is no model folder of Hugging Face's layout: files of other programs, names of the Hub.
+/* foreign: says what a path is if it is no model folder in Hugging Face's layout: a file of another program, a name of
+ * the Hub.
  */
 #ifndef VKF_FILE_FOREIGN_H
 #define VKF_FILE_FOREIGN_H

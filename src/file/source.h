@@ -1,8 +1,8 @@
 /* source: where the files of a model are: in a folder, or in memory of the caller.
  *
- * Whatever reads a file that belongs to a model reads it from a source, by its name in the folder ("config.json",
- * "1_Pooling/config.json"). Messages call it by its path, and a file in memory by its name. Invariant: a source owns
- * nothing; its strings and files outlive it.
+ * Every file of a model is read from a source, by its name in the folder ("config.json", "1_Pooling/config.json").
+ * Messages name a file by its path, or by its name if it is in memory. Invariant: a source owns nothing; its strings
+ * and files outlive it.
  */
 #ifndef VKF_FILE_SOURCE_H
 #define VKF_FILE_SOURCE_H

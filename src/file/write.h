@@ -1,10 +1,10 @@
-/* write: the one way in which this project writes files.
+/* write: the only way in which this project writes files.
  *
- * A regular file is replaced as a whole: a temporary file beside it, with its mode, is synced and renamed. Symbolic
- * links stay; the file that they lead to is replaced. Anything else (a device, a pipe) is written directly, and so is
- * what this process has open already (/dev/stdout, /dev/fd/N). Refuses folders and files that the user may not write.
- * Invariant: whoever opens a regular file finds the old bytes or the new ones, never a part; after a failure the old
- * file and no temporary file are there.
+ * A regular file is replaced as a whole: the bytes go to a temporary file beside it, with its mode, which is synced
+ * and renamed. Symbolic links stay; the file that they lead to is replaced. Anything else (a device, a pipe) is
+ * written directly, and so is what this process has open already (/dev/stdout, /dev/fd/N). Refuses folders and files
+ * that the user may not write. Invariant: whoever opens a regular file finds the old bytes or the new ones, never a
+ * part; after a failure the old file is there and no temporary file.
  */
 #ifndef VKF_FILE_WRITE_H
 #define VKF_FILE_WRITE_H

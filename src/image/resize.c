@@ -1,8 +1,9 @@
 /* resize: images in other sizes, in the arithmetic of Pillow (src/libImaging/Resample.c and Geometry.c): coefficients
- * in double, rounded to 22 bits behind the point; columns first, rounded to bytes; then rows. See image.h.
+ * in double, rounded to 22 bits behind the point; first columns, rounded to bytes, then rows. See image.h.
  *
- * Pillow 13.0 blends the rows of some images first, tall ones and such that become wider, so that a few of their bytes
- * differ by one step. That is not followed: every image goes the way of Pillow before. */
+ * Pillow 13.0 blends the rows of some images first (tall ones, and some that become wider), so that a few of their
+ * bytes differ by one step. This file does not do so: it treats every image as older versions of Pillow do.
+ */
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* internal: what the files of the room text share.
  *
- * A tokenizer is a handful of lists of steps. Each stage has its own file with one table of the kinds it knows;
- * loading looks a step's type up in that table and refuses what is not there. The stages pass lists of pieces on.
+ * A tokenizer is a few lists of steps, a list for each stage. A stage has a file with one table of the kinds of steps
+ * that it knows. Loading looks up a step's type in that table and refuses a type that is not there. Each stage passes
+ * a list of pieces to the next.
  */
 #ifndef VKF_TEXT_INTERNAL_H
 #define VKF_TEXT_INTERNAL_H

@@ -1,9 +1,9 @@
 /* legacy: tokenizers of folders without a tokenizer.json.
  *
- * What the class of the tokenizer adds to the files (special tokens, what is around a text) is a row of CLASSES.
- * vocab.json with merges.txt, and vocab.txt, are written as the tokenizer.json that they amount to and read as that
- * (legacy_json.c); a SentencePiece model brings its own steps (legacy_spm.c). Refuses classes that are not in the
- * table, by name.
+ * A row of CLASSES says what the class of the tokenizer adds to the files (special tokens, what is around a text).
+ * vocab.json with merges.txt, and vocab.txt, are rewritten as a tokenizer.json that means the same, which is then read
+ * (legacy_json.c). A SentencePiece model has steps of its own (legacy_spm.c). Refuses, by name, classes that are not
+ * in the table.
  */
 #include "text/legacy.h"
 

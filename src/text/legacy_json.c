@@ -1,4 +1,4 @@
-/* legacy_json: vocab.json with merges.txt, and vocab.txt, written as the tokenizer.json that they amount to. */
+/* legacy_json: rewrites vocab.json with merges.txt, and vocab.txt, as a tokenizer.json that means the same. */
 #include "text/legacy.h"
 
 #include <string.h>

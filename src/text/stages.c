@@ -1,4 +1,4 @@
-/* stages: the stages of a tokenizer, loaded from the values of a tokenizer.json, and its pieces by name. */
+/* stages: loads the stages of a tokenizer from the values of a tokenizer.json, and finds pieces by name. */
 #include <string.h>
 
 #include "text/internal.h"

@@ -1,7 +1,7 @@
-/* tokenizer: the pipeline as a whole, and the door of the room.
+/* tokenizer: runs the whole pipeline; the other rooms call only this file.
  *
  * Owns the arena that holds everything loaded, and the few things outside it (regular expressions, scratch memory).
- * Texts and ids are checked here; the stages behind trust them.
+ * Texts and ids are checked here; the stages behind rely on that.
  */
 #include "text/internal.h"
 

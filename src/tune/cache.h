@@ -1,7 +1,7 @@
 /* cache: files that this library keeps in the user's cache folder between runs.
  *
- * Owns the choice of the folder, the lock between processes, and the rule whose files are trusted. Refuses to read
- * what another user owns or may write. Invariant: whatever is wrong with a cache is a line in the log and never an
+ * Owns the choice of the folder, the lock between processes, and the rule which files are trusted: a file that another
+ * user owns or may write is not read. Invariant: whatever is wrong with a cache is a line in the log and never an
  * error.
  */
 #ifndef VKF_TUNE_CACHE_H

@@ -1,7 +1,7 @@
-/* checks: small shaders whose results the host knows test what kernels depend on; one check compares the device's clock
- * with the host's.
+/* checks: small shaders whose results the host knows. They test what kernels depend on. One more check compares the
+ * device's clock with the host's.
  *
- * The list in checks.c has a row for each check. Caching, and what follows from a failure, are in probe.c.
+ * The list in checks.c has a row for each check. probe.c keeps their results and acts on failures.
  */
 #ifndef VKF_TUNE_CHECKS_H
 #define VKF_TUNE_CHECKS_H

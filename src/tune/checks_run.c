@@ -1,5 +1,5 @@
-/* Runs checks on a device: every shader in one submit, its words compared with those that the host expects; and the
- * ends of two submits by the device's clock and by the host's.
+/* Runs checks on a device. All shaders run in one submit, and their words are compared with those that the host
+ * expects. For the check of the clock, the time between the ends of two submits is compared with the host's.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Pretends that a device is smaller: its facts are lowered before it is made, so that no feature or size beyond them is
- * used. The classes have what drivers report of such devices.
+/* limits: lowers the facts of a device before it is made, so that no feature or size beyond them is used. The classes
+ * of devices have the facts that drivers report of such devices.
  */
 #include "tune/limits.h"
 

@@ -1,4 +1,4 @@
-/* limits: planning as on a smaller device than the one at hand. */
+/* limits: plans as for a smaller device than the one at hand. */
 #ifndef VKF_TUNE_LIMITS_H
 #define VKF_TUNE_LIMITS_H
 

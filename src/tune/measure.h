@@ -1,4 +1,4 @@
-/* measure: how long kernels take. Each is first compared with its bound. */
+/* measure: compares kernels with their bounds, then times them. */
 #ifndef VKF_TUNE_MEASURE_H
 #define VKF_TUNE_MEASURE_H
 

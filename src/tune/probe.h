@@ -1,10 +1,10 @@
-/* probe: what is found out about a device once, at its first opening, and kept in the cache with its tuned times:
- * the results of the checks (checks.h), which of two kernels is faster where the facts do not decide, and, for the
- * reproducible mode, whether its bits are those of the scalar path (reproducible.c).
+/* probe: finds out a few things about a device when it is first opened, and keeps them in the cache with its tuned
+ * times: the results of the checks (checks.h); which of two kernels is faster where the facts do not decide; and, for
+ * the reproducible mode, whether its bits are those of the scalar path (reproducible.c).
  *
- * If the results of an opening cannot be kept, nothing is tried but the bits of the reproducible mode. A feature whose
- * check failed is removed from the facts that selection sees, with a warning; a reproducible mode whose check failed is
- * refused.
+ * If the results cannot be kept, only the bits of the reproducible mode are tried, and checks only if they are asked
+ * for. A feature whose check failed is removed from the facts that selection sees, with a warning. A reproducible mode
+ * whose check failed is refused.
  */
 #ifndef VKF_TUNE_PROBE_H
 #define VKF_TUNE_PROBE_H

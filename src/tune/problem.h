@@ -1,4 +1,4 @@
-/* problem: "matmul:128,512,512" as a case of the op, for listing kernels, timing and tuning them. */
+/* problem: reads "matmul:128,512,512" as a case of the op, for listing, timing and tuning kernels. */
 #ifndef VKF_TUNE_PROBLEM_H
 #define VKF_TUNE_PROBLEM_H
 

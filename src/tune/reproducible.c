@@ -1,6 +1,6 @@
-/* The reproducible mode needs a division and a square root that are rounded correctly, no fused multiply-add and no
- * contraction. Vulkan promises none of that for division and root, so they are tried: one case of each op that is made
- * of them runs on the device and on the scalar path.
+/* The reproducible mode needs correctly rounded divisions and square roots, and no fused multiply-add or contraction.
+ * Vulkan does not promise correct rounding of division and root, so they are tried: one case of each op that uses them
+ * runs on the device and on the scalar path.
  */
 #include "tune/reproducible.h"
 
