@@ -1,5 +1,5 @@
-/* attention: which token looks at which, as a page, a picture or a list: what `attention`, `layers` and `translate
- * --attention` share. The weights are those of vkf_session_run(); nothing is computed here but sums of them.
+/* attention: which token looks at which, as a page, a picture or a list. `attention`, `layers` and `translate
+ * --attention` share this. The weights are those of vkf_session_run(); the program only adds them up.
  */
 #ifndef VKFORMER_TOOLS_ATTENTION_H
 #define VKFORMER_TOOLS_ATTENTION_H

@@ -1,4 +1,4 @@
-/* attention_page: the weights of a text as the data of tools/attention.html. */
+/* attention_page: the weights of a text as the data of the page tools/attention.html. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

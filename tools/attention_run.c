@@ -1,4 +1,4 @@
-/* attention_run: runs a text or an image for its pictures, and finds words and maps of attention in what came out. */
+/* attention_run: runs a text or an image for its pictures, and finds words and maps of attention in the outputs. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "attention.h"

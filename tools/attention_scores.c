@@ -1,5 +1,5 @@
-/* attention_scores: the scores from which the weights of a page were made: the products of queries and keys that the
- * device computed, and what is added to them.
+/* attention_scores: the scores behind the weights of a page: the products of queries and keys that the device
+ * computed, and what is added to them.
  */
 #include <stdlib.h>
 #include <string.h>

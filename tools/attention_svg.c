@@ -1,5 +1,6 @@
-/* attention_svg: the weights of a text as a picture: one head with its tokens, or several as small maps; as PNG the
- * cells alone. */
+/* attention_svg: the weights of a text as a picture: one head with its tokens, or several as small maps. A PNG has
+ * only the cells.
+ */
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>

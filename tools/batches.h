@@ -1,6 +1,6 @@
-/* batches: the texts of one call in batches of like length, which a crew of workers does.
+/* batches: sorts the texts of one call into batches of similar length, which the workers of a crew process.
  *
- * Whatever the batches are and whoever does them, a text has the same result.
+ * A text has the same result whatever the batches are and whichever worker processes them.
  */
 #ifndef VKFORMER_TOOLS_BATCHES_H
 #define VKFORMER_TOOLS_BATCHES_H

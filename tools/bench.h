@@ -1,7 +1,7 @@
-/* bench: what the files of the command share: the kinds, and rows of results.
+/* bench: what the files of the command share: the kinds of measurements, and rows of results.
  *
- * A kind measures something and adds rows; bench_rows.c prints them and keeps them as JSON. Invariant: a row over its
- * bound is never timed, and makes the exit code TOOL_WRONG.
+ * Each kind measures something and adds rows; bench_rows.c prints them and keeps them as JSON. Invariant: a row over
+ * its bound is never timed, and makes the exit code TOOL_WRONG.
  */
 #ifndef VKFORMER_TOOLS_BENCH_H
 #define VKFORMER_TOOLS_BENCH_H

@@ -1,6 +1,6 @@
-/* bench: what is computed from times: their middle and spread, and the share of what the device was measured to allow.
+/* bench: figures computed from times: their median and spread, and the share of what the device was measured to allow.
  *
- * Owns nothing. In a header so that a test can give it invented ones.
+ * Owns nothing. It is a header so that a test can call it with invented times.
  */
 #ifndef VKFORMER_TOOLS_BENCH_FIGURES_H
 #define VKFORMER_TOOLS_BENCH_FIGURES_H

@@ -1,7 +1,7 @@
-/* bench: what a driver tells about a kernel (registers, spills, instructions) under its row and in JSON.
+/* bench: prints what a driver reports about a kernel (registers, spills, instructions), under its row and in JSON.
  *
- * Owns nothing; names and numbers stay as the driver gives them. In a header so that a test can give it invented ones:
- * not every driver tells anything.
+ * Owns nothing; names and numbers stay as the driver gives them. It is a header so that a test can call it with
+ * invented numbers: not every driver reports any.
  */
 #ifndef VKFORMER_TOOLS_BENCH_STATISTICS_H
 #define VKFORMER_TOOLS_BENCH_STATISTICS_H

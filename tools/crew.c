@@ -1,8 +1,8 @@
 /* crew: see crew.h.
  *
- * The caller's thread is the first worker's. Contexts are made on it, because that may change the environment; the rest
- * of a worker's session is opened by its own thread, when it has a job. Invariant: a job's flag says that its result
- * is there, whoever did it.
+ * The first worker runs on the caller's thread. All contexts are made on that thread, too, because making one may
+ * change the environment; each worker opens the rest of its session on its own thread, when it gets a job. Invariant:
+ * a job's flag says that its result is there, whichever worker did it.
  */
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,11 +1,11 @@
-/* crew: workers that do the batches of a command side by side, and the threads of a software driver.
+/* crew: workers that process the batches of a command side by side, and the choice of threads for a software driver.
  *
- * On a CPU a dispatch of a small model is over before the driver's threads have woken up. So the driver computes on the
- * thread that submits, and where there are many batches, as many workers as there are cores take them: threads, each
- * with a session of its own. A batch that is all there is has one worker and the driver's threads: parts of it would
- * read all weights as well. A software driver has one queue a device, so each of its workers has a context, a device
- * and a model as well, which reads the weights of the first; elsewhere the workers of the first device share its model.
- * A batch gives the same results whoever does it.
+ * On a CPU a dispatch of a small model is over before the driver's threads have woken up. So the driver computes on
+ * the thread that submits. Many batches are shared by as many workers as there are cores; a worker is a thread with a
+ * session of its own. A single batch has one worker and the driver's threads, because two workers would both read all
+ * weights. A software driver has one queue a device. So each of its workers has a context, a device and a model of its
+ * own, which reads the weights of the first worker's model. On other drivers the workers of a device share its model.
+ * A batch gives the same results whichever worker processes it.
  */
 #ifndef VKFORMER_TOOLS_CREW_H
 #define VKFORMER_TOOLS_CREW_H

@@ -1,4 +1,4 @@
-/* devices: what there is to compute on. */
+/* devices: lists the devices that can compute. */
 #include <vkformer/lab.h>
 
 #include "program.h"

@@ -1,4 +1,4 @@
-/* doctor: looks at all that vkformer needs of a machine, and says in plain words what is missing. */
+/* doctor: checks everything that vkformer needs of a machine, and says in plain words what is missing. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "doctor.h"

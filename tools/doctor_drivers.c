@@ -1,4 +1,4 @@
-/* doctor_drivers: the driver manifests that the Vulkan loader reads, and what becomes of each. */
+/* doctor_drivers: the driver manifests that the Vulkan loader reads, and whether each driver works. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <dirent.h>

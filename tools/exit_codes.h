@@ -1,5 +1,5 @@
-/* exit_codes: how the program ends, and which end each status of the library is. README.md has the same table for
- * users.
+/* exit_codes: the exit codes of the program, and which status of the library ends with which. README.md has the same
+ * table for users.
  */
 #ifndef VKFORMER_TOOLS_EXIT_CODES_H
 #define VKFORMER_TOOLS_EXIT_CODES_H

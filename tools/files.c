@@ -1,7 +1,7 @@
-/* files: whole files, read and written as the library does it, with the program's messages.
+/* files: reads and writes whole files as the library does, with the program's messages.
  *
- * Invariant: nothing else in the program opens a file by a name that a user, a model folder or the installation gives,
- * but source.c and sink.c, which read and write corpora piece by piece.
+ * Invariant: only this file opens files whose names come from a user, a model folder or the installation. The
+ * exceptions are source.c and sink.c, which read and write corpora piece by piece.
  */
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,4 +1,4 @@
-/* generate: what follows a prompt, by greedy search, beam search or sampling; on texts, or on ids in files. */
+/* generate: continues prompts by greedy search, beam search or sampling: texts, or ids in files. */
 #include <stdlib.h>
 
 #include "generate.h"

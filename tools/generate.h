@@ -1,4 +1,4 @@
-/* generate: the half that works on texts. */
+/* generate: the part that continues texts. */
 #ifndef VKFORMER_TOOLS_GENERATE_H
 #define VKFORMER_TOOLS_GENERATE_H
 

@@ -1,5 +1,6 @@
-/* generate on texts: prompts in, what follows them out, in their order. Every worker takes prompts from one window
- * (window.h) as places become free in its session. */
+/* generate_text: continues prompts that are texts, and prints the continuations in the order of the prompts. Every
+ * worker takes prompts from one window (window.h) as places become free in its session.
+ */
 #define _POSIX_C_SOURCE 200809L
 
 #include <stdlib.h>

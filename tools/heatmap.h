@@ -1,4 +1,4 @@
-/* heatmap: numbers from 0 to 1 as cells of a picture: what every SVG and PNG file of the program is made with. */
+/* heatmap: numbers from 0 to 1 as cells of a picture. All SVG and PNG files of the program are drawn by this. */
 #ifndef VKFORMER_TOOLS_HEATMAP_H
 #define VKFORMER_TOOLS_HEATMAP_H
 

@@ -1,4 +1,4 @@
-/* info: what a model folder holds, the shapes of one pass, and its plan. */
+/* info: prints what a model folder holds, the shapes of one pass, and its plan. */
 #include <string.h>
 #include <vkformer/lab.h>
 

@@ -1,5 +1,6 @@
 /* layers: what happens to a text from layer to layer: what each layer would say next if it were the last one
- * (nostalgebraist 2020, "interpreting GPT: the logit lens"), and how long the states are. */
+ * (nostalgebraist 2020, "interpreting GPT: the logit lens"), and the norms of the states.
+ */
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* lines: see lines.h.
  *
- * Standard input is read as it comes. Before the program would wait for more of it, the lines that it has are handed
- * on: whoever types a line gets its answer, and a file or a full pipe gives whole batches.
+ * Standard input is read as it comes. Before the program would wait for more, it processes the lines that it has:
+ * somebody who types a line gets the answer at once, and a file or a full pipe makes whole batches.
  */
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,9 +1,9 @@
 /* lines: the texts of a command, from its arguments or from standard input.
  *
- * Lines are collected, workers do them in batches, and each is printed in its order. Where no further line has come
- * yet, those that have are worked on at once. A line that is skipped, here or by the library, keeps its place
- * in the output; at the end the skipped lines are counted and named, and the exit code says so. A byte-order mark
- * before a text is dropped.
+ * Lines are collected, workers process them in batches, and they are printed in their order. If no further line has
+ * come yet, those that have come are processed at once. A line that is skipped, here or by the library, keeps its
+ * place in the output; at the end the skipped lines are counted and named, and the exit code says so. A byte-order
+ * mark before a text is dropped.
  */
 #ifndef VKFORMER_TOOLS_LINES_H
 #define VKFORMER_TOOLS_LINES_H

@@ -1,4 +1,4 @@
-/* manual: man pages and completions of shells, written from the tables of commands and options that --help prints. */
+/* manual: writes man pages and shell completions from the tables of commands and options that --help prints. */
 #ifndef VKFORMER_TOOLS_MANUAL_H
 #define VKFORMER_TOOLS_MANUAL_H
 

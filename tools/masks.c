@@ -1,4 +1,4 @@
-/* masks: which keys a query may see, as pictures: what the op attention_weights makes of scores that are all equal. */
+/* masks: draws which keys a query may see: the weights that the op attention_weights gives if all scores are equal. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* merge: the outputs of all shards of a corpus as one, after a look at their journals: each shard once, done, of the
- * same corpus and options, and unchanged since.
+/* merge: joins the outputs of all shards of a corpus. First it checks their journals: each shard must be there once,
+ * done, of the same corpus and options, and unchanged since.
  */
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,4 +1,4 @@
-/* nearest: the name that someone who mistyped one probably meant. */
+/* nearest: the name that a mistyped one was probably meant to be. */
 #include <string.h>
 
 #include "program.h"

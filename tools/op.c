@@ -1,4 +1,4 @@
-/* op: one op, or one block, on arrays of one's own. */
+/* op: runs one op, or one block, on the user's arrays. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,7 @@
-/* options: command lines in GNU style, read by the tables of the commands.
+/* options: reads command lines in GNU style by the tables of the commands.
  *
- * Refuses what a table does not say: an unknown or ambiguous option, a missing value, a value of the wrong
- * kind, too few or too many operands. Each is a usage error that names the option, what was expected and what was
- * found.
+ * Refuses what the tables do not allow: an unknown or ambiguous option, a missing value, a value of the wrong kind,
+ * too few or too many operands. Each is a usage error that names the option, what was expected and what was found.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -1,4 +1,4 @@
-/* output: results on standard output, JSON values, and the configuration of a generation. */
+/* output: prints results on standard output, makes JSON values, and reads the configuration of a generation. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>

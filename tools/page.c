@@ -1,4 +1,4 @@
-/* page: a page that comes with vkformer, written out with data in it. It needs no other file. */
+/* page: writes an HTML page that comes with vkformer, with data in it. The page needs no other file. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <stdlib.h>

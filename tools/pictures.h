@@ -1,5 +1,6 @@
-/* pictures: the texts of `translate --attention`: the first ones that were translated in one piece, in whatever order
- * they are done. */
+/* pictures: the texts of `translate --attention`: the first ones that were translated in one piece, in the order of
+ * their lines, whatever the order in which they are finished.
+ */
 #ifndef VKFORMER_TOOLS_PICTURES_H
 #define VKFORMER_TOOLS_PICTURES_H
 

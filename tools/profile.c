@@ -1,4 +1,4 @@
-/* profile: where the time of a command went, by block and by kernel, and as a trace.
+/* profile: prints where the time of a command went, by block and by kernel, and writes it as a trace.
  *
  * The trace is in Chrome's format (an array of complete events, microseconds), which chrome://tracing, Perfetto and
  * Speedscope read.

@@ -1,8 +1,7 @@
-/* session: opens what a command works on, and tells on standard error what goes wrong, what is chosen and how far it
- * is.
+/* session: opens what a command works with. On standard error it reports failures, choices and progress.
  *
- * Invariant: one failure, one sentence. The library's log lines arrive here, too; a progress line is cleared before
- * them.
+ * Invariant: one failure gives one sentence. The library's log lines are printed here, too; a progress line is cleared
+ * before them.
  */
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,9 +1,10 @@
-/* sink: where the lines of a corpus go: standard output, or a file that a killed run can go on with.
+/* sink: writes the lines of a corpus to standard output, or to a file that a later run can continue if this one is
+ * killed.
  *
- * Lines come to the file in blocks, each with a record in the journal beside it (FILE.journal): how many lines of the
- * source are done, how many bytes they make, and the hash of these lines of the source. The file has whole lines but
- * for what a kill cut; what is behind the last record is dropped when a run resumes. Files that end in .gz and .zst are
- * compressed, every block by itself.
+ * Lines are written to the file in blocks. For each block there is a record in the journal beside it (FILE.journal):
+ * how many lines of the source are done, how many bytes their results have, and the hash of these lines of the source.
+ * A kill can leave part of a block behind the last record; a run that resumes drops it. Files that end in .gz and .zst
+ * are compressed, every block by itself.
  *
  *     vkformer-journal/2 HASH-OF-THE-WORK I/N LINES-FOR-A-LINE-OF-THE-SOURCE
  *     LINES BYTES HASH-OF-THE-SOURCE HASH-OF-THE-TEXT

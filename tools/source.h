@@ -1,8 +1,8 @@
-/* source: a corpus as lines: a file, also one that gzip or zstd compressed, standard input, or texts of the command
- * line.
+/* source: reads a corpus as lines: from a file, which gzip or zstd may have compressed, from standard input, or from
+ * texts of the command line.
  *
  * A file is read piece by piece, so its size does not matter. Standard input and pipes are read as they come. The
- * source keeps a hash of what it handed out, by which a later run knows the corpus again.
+ * source keeps a hash of the lines that it gave, by which a later run recognises the corpus.
  */
 #ifndef VKFORMER_TOOLS_SOURCE_H
 #define VKFORMER_TOOLS_SOURCE_H

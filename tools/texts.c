@@ -1,4 +1,5 @@
-/* texts: UTF-8 as the program meets it: from users, in columns. The rules are utf8proc's. */
+/* texts: checks and mends UTF-8 that users give, and measures how wide it is on a terminal. The rules are utf8proc's.
+ */
 #define _POSIX_C_SOURCE 200809L
 
 #include <ctype.h>

@@ -1,5 +1,6 @@
-/* tour: what the files of `vkformer tour` share. The cases are data (tour/tour.json): every step names its equation,
- * its inputs and what must come out; the steps know no number. */
+/* tour: what the files of `vkformer tour` share. The cases are data (tour/tour.json): every step there names its
+ * equation, its inputs and the expected result; the code of the steps has no expected numbers.
+ */
 #ifndef VKFORMER_TOOLS_TOUR_H
 #define VKFORMER_TOOLS_TOUR_H
 

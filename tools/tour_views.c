@@ -1,7 +1,7 @@
-/* tour_views: the same numbers placed otherwise, or a row made one number; and their errors with them.
+/* tour_views: the same numbers in other places, or each row made one number; their errors are treated alike.
  *
- *   transpose; rows and columns ("by": which, and first and how many); reshape ("by": the shape); join ("of": a list,
- *   side by side); row_sums, row_norms. One with "expect" is printed, under its "equation".
+ * transpose; rows ("by": which); columns ("by": the first, and how many); reshape ("by": the shape); join ("of": a
+ * list, side by side); row_sums, row_norms. A view with "expect" is printed, under its "equation".
  */
 #include <math.h>
 #include <stdlib.h>

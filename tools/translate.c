@@ -1,7 +1,7 @@
-/* translate: sentences in, sentences out, one a line and in their order. A blank line stays blank.
+/* translate: translates lines and prints them in their order. A blank line stays blank.
  *
- * Every worker takes lines from one window (window.h) as places become free in its session; so a corpus of any size
- * needs the memory of a window.
+ * Every worker takes lines from one window (window.h) as places become free in its session, so a corpus of any size
+ * needs no more memory than a window.
  */
 #define _POSIX_C_SOURCE 200809L
 

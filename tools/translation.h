@@ -1,4 +1,4 @@
-/* translation: what a line of `vkformer translate` says, and what is written for it. */
+/* translation: what a line of input asks of `vkformer translate`, and the line that is written for it. */
 #ifndef VKF_TOOLS_TRANSLATION_H
 #define VKF_TOOLS_TRANSLATION_H
 

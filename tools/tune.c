@@ -1,12 +1,12 @@
 /* tune: measures every kernel that fits the problems of a model and keeps the times; runs then take the fastest.
  *
- * The measuring is done by a child, this program once more as `tune --worker`: a kernel that hangs on a CPU driver
- * cannot be cancelled, but its process can. Invariant: a time is kept only of a kernel whose result was within its
+ * A child process does the measuring: this program as `tune --worker`. On a CPU driver a kernel that hangs cannot be
+ * cancelled, but its process can be killed. Invariant: a time is kept only if the kernel's result was within its
  * bound.
  *
- * What a run would take now is measured first. What then takes several times as long as the best is run once only; and
- * when a kernel reaches a roof of the device, which is measured first of all, those that read the same packing are not
- * measured any more.
+ * For each problem the kernel that a run would take now is measured first. A kernel that takes several times as long
+ * as the best so far is run only once. A roof of the device is measured before everything else; when a kernel reaches
+ * it, others that read the same packing are not measured any more.
  */
 #define _POSIX_C_SOURCE 200809L
 

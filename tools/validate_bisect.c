@@ -1,8 +1,9 @@
-/* validate --bisect and --replay: the first node of a model over its bound, kept in a folder, and run again from it.
+/* validate --bisect and --replay: keeps the first node of a model over its bound in a folder, and runs it again from
+ * there.
  *
- * The folder has node.json (the node as the library writes it down, the device, the command that repeats it),
- * arrays.safetensors (its inputs, what it gave and what it should have given) and README.txt, which says the same in
- * words. Invariant: a folder that is there already is left alone.
+ * The folder has node.json (the node as the library writes it, the device, the command that repeats it),
+ * arrays.safetensors (its inputs, its result and the expected one) and README.txt, which says the same in words.
+ * Invariant: a folder that exists is left alone.
  */
 #define _XOPEN_SOURCE 700
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* validate: the digest of a device, and devices of several files together.
+/* validate: the digest of a device, and the joined results of devices from several files.
  *
  * The digest is FNV-1a in 64 bits over the bytes of the logits, little-endian, of fixed ids.
  */

@@ -1,11 +1,11 @@
-/* wide_vectors: the width of the vectors that the program asks of Mesa's software driver, and a shader cache for each.
+/* wide_vectors: asks Mesa's software driver for wide vectors, and gives each width a shader cache of its own.
  *
- * lavapipe takes 256 bits even where the processor has AVX-512; LP_NATIVE_VECTOR_WIDTH in the environment says
- * otherwise. On a processor without AVX-512 the wide vectors are split, which is slower than the narrow ones.
- * Mesa's cache of compiled shaders does not tell widths apart in every version (22.3.6: code for 512 bits runs at 128,
- * and is timed as if it were that; 25.0.7: what 256 bits left gives NaN at 512, and the other way round a crash), so
- * every width that is asked for comes with a cache of its own.
- * Invariant: what the user has put into the environment stays, but that this cache is a folder in the user's.
+ * lavapipe uses 256 bits even if the processor has AVX-512, unless LP_NATIVE_VECTOR_WIDTH in the environment says
+ * otherwise. On a processor without AVX-512 wide vectors are split, which is slower than narrow ones. Some versions of
+ * Mesa's cache of compiled shaders mix up widths: 22.3.6 runs code for 512 bits at 128, and its times are wrong; with
+ * 25.0.7, code cached at 256 bits gives NaN at 512, and the other way round it crashes. So every width that is asked
+ * for has its own cache. Invariant: variables that the user has set stay as they are; only the cache becomes a folder
+ * inside the user's.
  */
 #ifndef VKFORMER_TOOLS_WIDE_VECTORS_H
 #define VKFORMER_TOOLS_WIDE_VECTORS_H

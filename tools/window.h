@@ -1,8 +1,8 @@
-/* window: the lines of a corpus that are on their way.
+/* window: the lines of a corpus that are being processed.
  *
- * Lines come in their order, up to so many behind the oldest one that is not done. Workers take the longest of those
- * that wait; whoever is idle reads more of them. What is printed for a line waits until those before it are done.
- * Everything here may be called by several threads.
+ * Lines enter in their order, at most so many behind the oldest one that is not done. Workers take the longest of
+ * those that wait; a worker that is idle reads more of them. The result of a line is printed when all lines before it
+ * are done. Every function here may be called by several threads.
  */
 #ifndef VKFORMER_TOOLS_WINDOW_H
 #define VKFORMER_TOOLS_WINDOW_H

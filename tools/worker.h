@@ -1,4 +1,4 @@
-/* worker: a child that measures kernels, so that one that hangs or crashes takes nobody with it. */
+/* worker: a child process that measures kernels, so that one that hangs or crashes does not end the program. */
 #ifndef VKFORMER_TOOLS_WORKER_H
 #define VKFORMER_TOOLS_WORKER_H
 
