@@ -1,5 +1,5 @@
-/* For the tests that hold bits of attention against each other: what a program of one node computes, and the loops over
- * all variants of order class ascending and over the scalar path in both its modes.
+/* For the tests that compare bits of attention: what a program of one node computes, and loops over all variants of
+ * order class ascending and over the scalar path in both its modes.
  */
 #ifndef VKF_TESTS_SUPPORT_ATTENTION_BITS_H
 #define VKF_TESTS_SUPPORT_ATTENTION_BITS_H
@@ -33,7 +33,7 @@ static inline float *result_of(driver *d, vkf_backend *backend, vkf_case_program
   return out;
 }
 
-/* Fails the test where bits differ; variant NULL: the scalar path. false: the variant does not fit. */
+/* Fails the test if bits differ; variant NULL: the scalar path. Returns false if the variant does not fit. */
 typedef bool attention_compare(driver *d, vkf_backend *backend, const vkf_case *shape, const char *variant);
 
 static inline void attention_every_variant(driver *d, const vkf_case *shapes, size_t n_shapes,

@@ -1,5 +1,5 @@
-/* The keys of the program's JSON: each is in docs/json.md, in backquotes, or is a field or a word of the public
- * headers, to which that page points.
+/* Checks the keys of the program's JSON: each must be in docs/json.md, in backquotes, or be a field or a word of the
+ * public headers, to which that page points.
  */
 #ifndef VKF_TESTS_SUPPORT_DOCUMENTED_H
 #define VKF_TESTS_SUPPORT_DOCUMENTED_H

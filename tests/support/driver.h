@@ -1,7 +1,8 @@
-/* A device of the public interface for the tests that run once per driver: the one that VKF_DEVICE names, with the
+/* A device of the public interface for the tests that run once per driver: the device that VKF_DEVICE names, with the
  * validation layer on wherever it is installed.
  *
- * driver_close() holds the test to silence of the layer, the device's destruction included, and to an empty device.
+ * driver_close() fails the test if the layer reported anything, the device's destruction included, or if the device
+ * still holds memory.
  */
 #ifndef VKF_TESTS_SUPPORT_DRIVER_H
 #define VKF_TESTS_SUPPORT_DRIVER_H

@@ -1,4 +1,4 @@
-/* Folders that a test made, when it ends. */
+/* Removes the folders that a test has made, at its end. */
 #ifndef VKF_TESTS_SUPPORT_FOLDER_H
 #define VKF_TESTS_SUPPORT_FOLDER_H
 

@@ -1,7 +1,7 @@
-/* The golden folders: a model each, with expected.safetensors (inputs and what PyTorch computed from them) and, where
- * the model generates, generation.json. A new folder is found by walking; nothing here knows their names. In the
- * environment VKF_GOLDEN=NAME takes one of them alone, VKF_GOLDEN_SHARE=STRIDE,FIRST one in STRIDE, from FIRST on, and
- * VKF_GOLDEN_DIR=DIR the folders of another place.
+/* The golden folders. Each has a model, expected.safetensors (inputs and what PyTorch computed from them) and, if the
+ * model generates, generation.json. A directory walk finds all of them; no names are listed here. Variables of the
+ * environment choose some: VKF_GOLDEN=NAME one folder, VKF_GOLDEN_SHARE=STRIDE,FIRST every STRIDE-th from FIRST on,
+ * and VKF_GOLDEN_DIR=DIR the folders of another place.
  */
 #ifndef VKF_TESTS_SUPPORT_GOLDEN_H
 #define VKF_TESTS_SUPPORT_GOLDEN_H

@@ -1,6 +1,7 @@
-/* Half of what every driver would run, where drivers take long to compile: VKF_OP_HALF=0 takes what has an even number,
- * VKF_OP_HALF=1 the rest. CMake gives lavapipe one half, and the other one to SwiftShader and to lavapipe with 512
- * bits. All of it: VKF_TEST_ALL=ON (scripts/accept host), or a VKF_OP_CASES or VKF_OP_VARIANT in the environment.
+/* Runs half of the cases, on drivers that take long to compile: VKF_OP_HALF=0 takes the cases with even numbers,
+ * VKF_OP_HALF=1 the others. CMake gives one half to lavapipe, and the other half to SwiftShader and to lavapipe with
+ * 512 bits. All cases run with VKF_TEST_ALL=ON (scripts/accept host), or with VKF_OP_CASES or VKF_OP_VARIANT in the
+ * environment.
  */
 #ifndef VKF_TESTS_SUPPORT_HALF_H
 #define VKF_TESTS_SUPPORT_HALF_H

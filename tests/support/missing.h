@@ -1,4 +1,4 @@
-/* Whether the driver under test, that which VKF_DEVICE names, is there; through the public interface only. */
+/* Is the driver under test there (the one that VKF_DEVICE names)? Uses the public interface only. */
 #ifndef VKF_TESTS_SUPPORT_MISSING_H
 #define VKF_TESTS_SUPPORT_MISSING_H
 

@@ -1,4 +1,4 @@
-/* Two nets that compute the same: node by node, parameter by parameter, table by table. */
+/* Compares two nets that should compute the same: node by node, parameter by parameter, table by table. */
 #ifndef VKF_TESTS_SUPPORT_SAME_PLAN_H
 #define VKF_TESTS_SUPPORT_SAME_PLAN_H
 
@@ -13,7 +13,7 @@
 #include "model/internal.h"
 #include "op/fields.h"
 
-/* Member by member: what lies between them is any bytes. */
+/* Member by member, because the padding between members may be any bytes. */
 static inline void same_params(const vkf_node *a, const vkf_node *b) {
   size_t n = 0;
   assert_int_equal(a->op, b->op);

@@ -1,4 +1,4 @@
-/* The softmax of logits in double, for the scores that commands and functions print and give. */
+/* The softmax of logits in double, with which tests compare the scores that commands and functions give. */
 #ifndef VKF_TESTS_SUPPORT_SOFTMAX_H
 #define VKF_TESTS_SUPPORT_SOFTMAX_H
 

@@ -1,4 +1,4 @@
-/* Files for tokenizers, and a tokenizer's life with one allocation failing. */
+/* Reads files for tokenizers, and creates and uses a tokenizer while one allocation fails. */
 #ifndef VKF_TESTS_SUPPORT_TOKENIZERS_H
 #define VKF_TESTS_SUPPORT_TOKENIZERS_H
 

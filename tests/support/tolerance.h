@@ -1,4 +1,4 @@
-/* How close results of whole models come to PyTorch's: what the tests of the golden folders allow. */
+/* How close the results of whole models must come to PyTorch's in the tests of the golden folders. */
 #ifndef VKF_TESTS_SUPPORT_TOLERANCE_H
 #define VKF_TESTS_SUPPORT_TOLERANCE_H
 

@@ -1,5 +1,5 @@
-/* Models with words for tokens, for the tests of the commands on texts: golden models, which get a word-level
- * tokenizer: id N is the word wN.
+/* Models whose tokens are words, for the tests of the commands on texts: golden models with a word-level tokenizer, in
+ * which id N is the word wN.
  *
  * In a command $T has the models gpt2, bytes (two of its tokens are bytes), marian, mbart, bert, labels (a label a
  * text), words (a label a word) and vit (images; $I is the folder of tests/images).

@@ -1,4 +1,4 @@
-/* The worked numbers of tour/tour.json, for tests of the scalar path: they stand there and nowhere else.
+/* Reads the worked numbers of tour/tour.json for tests of the scalar path; they are written only there.
  *
  * A number in text was printed, so it may be off by half a unit of its last digit; any other is exact.
  */
