@@ -47,9 +47,9 @@
 
 /* ---- environment ------------------------------------------------------------------------------------------------- */
 
-/* A thread at a time, but for what the comments of `parent` say. */
+/* Used by one thread at a time, except as the comment of `parent` says. */
 typedef struct vkf_env {
-  struct vkf_env *parent;   /* NULL, or: memory is counted there, by any thread, and its allocator is this one's */
+  struct vkf_env *parent;   /* NULL, or: memory is counted there, too, by any thread; its allocator is used here */
   struct vkf_env *listener; /* NULL, or: failures and log lines go there */
   vkf_allocator allocator;
   vkf_log_fn log;
@@ -112,8 +112,7 @@ bool vkf_env_in_callback(vkf_env *env, const char *call);
 void *vkf_env_alloc(vkf_env *env, size_t count, size_t size);
 /* As realloc; the new part is not zeroed. On failure the old memory stays and NULL is returned. */
 void *vkf_env_realloc(vkf_env *env, void *old, size_t count, size_t size);
-/* `old` where its *capacity is enough for `need` elements; else moved, as by vkf_env_realloc, to at least twice as
- * many. */
+/* Returns `old` if its *capacity is enough for `need` elements; else reallocates it, to at least twice the capacity. */
 void *vkf_env_grow(vkf_env *env, void *old, size_t *capacity, size_t need, size_t size);
 void vkf_env_free(vkf_env *env, void *memory);
 char *vkf_env_strdup(vkf_env *env, const char *text);

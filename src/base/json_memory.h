@@ -11,16 +11,17 @@
 
 #include "base/base.h"
 
-/* json_loadb(). *only_reals: the document has an integer that jansson cannot hold, so all its integers are reals;
- * tokenizers without a limit have a model_max_length of 10^30. */
+/* As json_loadb(). *only_reals: the document has an integer that jansson cannot hold, so all its integers are read as
+ * reals; tokenizers without a limit have a model_max_length of 10^30. */
 static inline json_t *vkf_json_load(const char *bytes, size_t n, size_t flags, bool *only_reals, json_error_t *error) {
   json_t *json = json_loadb(bytes, n, flags, error);
   *only_reals = json == NULL && json_error_code(error) == json_error_numeric_overflow;
   return *only_reals ? json_loadb(bytes, n, flags | JSON_DECODE_INT_AS_REAL, error) : json;
 }
 
-/* After that gave NULL. Where memory fails jansson may leave the error as it began, with line -1, or take a
- * string that it cannot hold for wrong syntax; so what it may have needed up to there is asked for once more. */
+/* After vkf_json_load() has given NULL: was it for want of memory? Without memory jansson may leave the error as it
+ * was, with line -1, or report a string that it cannot hold as wrong syntax. So this tries to allocate what jansson may
+ * have needed up to there. */
 static inline bool vkf_json_lacks_memory(vkf_env *env, const json_error_t *error) {
   enum { PER_BYTE = 16, LEAST = 1 << 16 }; /* short keys and numbers take about that */
   if (error->line <= 0 || json_error_code(error) == json_error_out_of_memory) return true;
@@ -31,7 +32,7 @@ static inline bool vkf_json_lacks_memory(vkf_env *env, const json_error_t *error
   return trial == NULL;
 }
 
-/* What a message says that was found instead of JSON, where a byte-order mark is; NULL: none is. */
+/* For messages: what was found instead of JSON if there is a byte-order mark; NULL if there is none. */
 static inline const char *vkf_json_mark(const void *bytes, size_t n) {
   const int is_mark = n >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0;
   return is_mark ? "a byte-order mark of UTF-8 before it: save the file without one" : NULL;

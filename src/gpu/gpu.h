@@ -100,8 +100,9 @@ typedef enum vkf_gpu_memory {
  * caps.buffer_address, by its address. */
 vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_gpu_memory memory, uint64_t bytes,
                                  vkf_gpu_buffer **out);
-/* A buffer of weights in the memory of one of another device, which may be closed before; nobody writes to either then.
- * *out is NULL with VKF_OK where they cannot share: both must be of CPU drivers that take memory of ours. */
+/* Makes a buffer of weights that shares the memory of `of`, a buffer of another device, which may be closed first. From
+ * then on nobody writes to either. *out is NULL with VKF_OK if they cannot share: both devices must be of CPU drivers
+ * that import memory of ours. */
 vkf_status vkf_gpu_buffer_share(vkf_gpu_device *device, const vkf_gpu_buffer *of, vkf_gpu_buffer **out);
 /* Waits first if a submit is pending. */
 void vkf_gpu_buffer_destroy(vkf_gpu_buffer **buffer);
@@ -153,7 +154,7 @@ typedef struct vkf_gpu_pipeline_params {
   bool statistics;        /* the driver keeps the statistics for vkf_gpu_pipeline_statistics(), which may cost memory */
 } vkf_gpu_pipeline_params;
 
-/* Full subgroups are to be required: a workgroup has several, whose lanes must be all there, and the device can. */
+/* Must the pipeline require full subgroups? Yes if a workgroup has several and the device can require them. */
 static inline bool vkf_gpu_wants_full(const vkf_caps *caps, uint32_t workgroup, uint32_t subgroup_size) {
   return subgroup_size && subgroup_size < workgroup && caps->subgroup_full;
 }
@@ -168,8 +169,9 @@ vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_p
  * Drivers that compile for the host hold megabytes for each. */
 void vkf_gpu_pipelines_trim(vkf_gpu_device *device, size_t count);
 
-/* Pipelines made from now on go through a cache of the driver's, which begins with what an earlier device's had (bytes:
- * of vkf_gpu_pipeline_cache_take(); those that another driver or device wrote, and NULL, are an empty one). */
+/* Pipelines made from now on go through a cache of the driver's, which begins with `bytes`: those that
+ * vkf_gpu_pipeline_cache_take() gave for an earlier device. It begins empty if bytes is NULL or if another driver or
+ * device wrote them. */
 vkf_status vkf_gpu_pipeline_cache_open(vkf_gpu_device *device, const void *bytes, size_t n);
 /* The bytes of the cache now; free them with vkf_env_free. *n is 0 if no cache was opened, and for drivers that put
  * nothing into it: those that keep compiled kernels themselves, and those that keep none. */
@@ -179,7 +181,7 @@ vkf_status vkf_gpu_pipeline_cache_take(vkf_gpu_device *device, void **bytes, siz
  * is false. In the memory of `arena`. */
 vkf_status vkf_gpu_pipeline_statistics(vkf_gpu_device *device, const vkf_gpu_pipeline *pipeline, vkf_arena *arena,
                                        vkf_bench_statistic **out, size_t *n);
-/* Registers that the driver keeps in memory, as far as it tells, of a pipeline that was made with `statistics`. */
+/* How many registers the driver says it keeps in memory, of a pipeline that was made with `statistics`. */
 uint32_t vkf_gpu_pipeline_spills(const vkf_gpu_pipeline *pipeline);
 
 /* ---- blocks: recorded once, submitted often ---------------------------------------------------------------------- */
@@ -278,8 +280,9 @@ typedef struct vkf_gpu_faults {
   uint32_t skip_barrier;     /* the barrier recorded as this number from now is left out; 0: none;
                               * VKF_GPU_SKIP_HOST_BARRIER: submits end without the barrier to the host */
   const char *fail_pipeline; /* pipelines of this name cannot be made; NULL: none */
-  uint64_t end_at; /* buffers end where a page of so many bytes of their memory ends, but for their alignment, so
-                    * that who reads behind them leaves that memory; 0: they begin where it begins */
+  /* A buffer ends where a page of so many bytes of its memory ends (as far as its alignment allows), so that a read
+   * behind it leaves that memory; 0: it begins where its memory begins. */
+  uint64_t end_at;
 } vkf_gpu_faults;
 void vkf_gpu_inject(vkf_gpu_device *device, const vkf_gpu_faults *faults);
 

@@ -280,7 +280,8 @@ typedef struct vkf_gpu_staging {
   uint32_t next;                   /* the half that the next upload takes */
 } vkf_gpu_staging;
 
-/* A device, or a line to one: what the second part has belongs to the device and is used by all its lines. */
+/* A device, or a line to one (vkf_gpu_device_branch()). The members behind `Of the root alone` belong to the device,
+ * and all its lines use them there. */
 struct vkf_gpu_device {
   vkf_env *env;
   vkf_gpu_device *root;       /* the device; of a device itself */
@@ -340,7 +341,7 @@ struct vkf_gpu_buffer {
 
 /* Does large_pages.c serve such a device, if it has VK_EXT_external_memory_host? */
 bool vkf_gpu_large_pages_wanted(const vkf_caps *caps);
-/* Memory of ours for a buffer of weights that has no handle yet. false: it has none, and the driver's will do. */
+/* Gives memory of ours to a buffer of weights that has no handle yet. false: it gets none and uses the driver's. */
 bool vkf_gpu_large_pages_map(vkf_gpu_buffer *buffer, vkf_gpu_memory memory);
 /* The same memory as another buffer has, of any device. */
 bool vkf_gpu_large_pages_join(vkf_gpu_buffer *buffer, const vkf_gpu_buffer *of);

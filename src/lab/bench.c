@@ -29,7 +29,7 @@ typedef struct candidate {
 
 typedef struct bench {
   vkf_env *env;
-  vkf_arena arena; /* what the driver tells about kernels */
+  vkf_arena arena; /* of what the driver reports about kernels */
   vkf_backend *backend;
   const vkf_caps *caps;
   bool batch_invariant;

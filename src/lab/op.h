@@ -14,7 +14,7 @@
 
 enum { VKF_OP_MAX_WEIGHTS = 16, VKF_OP_MAX_PARTS = 3 };
 
-/* Weights that are below each other in one matrix: n rows of parts[i], zeros where it is NULL. */
+/* Weights that are below each other in one matrix: n_elements[i] numbers of part[i], up to the first that is NULL. */
 typedef struct vkf_op_weight {
   const float *part[VKF_OP_MAX_PARTS];
   size_t n_elements[VKF_OP_MAX_PARTS];

@@ -181,7 +181,7 @@ static void compute_column(void *user, uint32_t thread, size_t part) {
   }
 }
 
-/* Bounds take many times as long as results, and what asks for them waits: large ones are shared out among cores. */
+/* Bounds take many times as long as results, and the caller waits for them, so several cores compute large ones. */
 static uint32_t threads_for(const vkf_call *call, uint32_t rows) {
   const vkf_matmul_params *p = &call->params->matmul;
   const bool is_large = (uint64_t)rows * p->n * p->k >= 1u << 24;

@@ -312,7 +312,8 @@ struct vkf_text_model {
   /* Appends the ids of one word, which is not empty. */
   vkf_status (*encode)(vkf_text_model *model, vkf_text_string word, vkf_text_ids *out);
   int32_t unk_id; /* -1: none */
-  /* What is unknown to `vocab` and is here as it is written has the id vocab.size + its id here; NULL: nothing. */
+  /* Pieces that `vocab` does not have. One of them, written exactly so in a text, has the id vocab.size + its id here;
+   * NULL: there are none. */
   const vkf_text_vocab *surfaces;
   bool unk_missing;      /* the file names an unknown token that the vocabulary does not have */
   int32_t byte_ids[256]; /* of <0x00> ... <0xFF>; -1: none. Only where byte_fallback is on */

@@ -8,13 +8,14 @@
 
 #include "text/internal.h"
 
-typedef enum vkf_text_spm_type { /* SentencePiece.Type */
-                                 VKF_TEXT_SPM_NORMAL = 1,
-                                 VKF_TEXT_SPM_UNKNOWN = 2,
-                                 VKF_TEXT_SPM_CONTROL = 3,
-                                 VKF_TEXT_SPM_USER_DEFINED = 4,
-                                 VKF_TEXT_SPM_UNUSED = 5,
-                                 VKF_TEXT_SPM_BYTE = 6
+/* SentencePiece.Type */
+typedef enum vkf_text_spm_type {
+  VKF_TEXT_SPM_NORMAL = 1,
+  VKF_TEXT_SPM_UNKNOWN = 2,
+  VKF_TEXT_SPM_CONTROL = 3,
+  VKF_TEXT_SPM_USER_DEFINED = 4,
+  VKF_TEXT_SPM_UNUSED = 5,
+  VKF_TEXT_SPM_BYTE = 6
 } vkf_text_spm_type;
 
 typedef struct vkf_text_spm_piece {

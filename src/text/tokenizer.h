@@ -3,8 +3,8 @@
  * Owns everything that the file says: added tokens, normalizers, pre-tokenizers, the model (BPE, Unigram, WordPiece,
  * word level), post-processors and decoders. Encoding runs them in this order:
  *
- *     text > added tokens cut out > normalizers > normalized added tokens cut out > pre-tokenizers > model >
- * post-processors
+ *     text > added tokens cut out > normalizers > normalized added tokens cut out
+ *          > pre-tokenizers > model > post-processors
  *
  * Refuses, at load and by name, every step and option that it does not compute. `truncation` and `padding` of the file
  * are not applied: the caller who batches texts does both. Invariant: decode takes every id that encode returns.
@@ -46,11 +46,11 @@ typedef struct vkf_text_files {
   vkf_text_file words;            /* vocab.txt */
 } vkf_text_files;
 
-/* From tokenizer.json, or from the legacy files in the way of the tokenizer_class: byte-level BPE (vocab, merges),
+/* From tokenizer.json, or from the legacy files that belong to the tokenizer_class: byte-level BPE (vocab, merges),
  * WordPiece (words), SentencePiece (spm), Marian (spm, target_spm, vocab), mBART and XLM-R (spm), M2M-100 (spm, vocab).
- * Nothing is kept. VKF_ERROR_FORMAT where a file is not what it should be, VKF_ERROR_UNSUPPORTED with the name of a
+ * The files' bytes are not needed afterwards. VKF_ERROR_FORMAT for a bad file, VKF_ERROR_UNSUPPORTED with the name of a
  * step, an option or a class that is not known. A SentencePiece model of no known class is read as it is: no tokens are
- * added, and none looks different from text. VKF_ERROR_FILE: these files make no tokenizer. */
+ * added, and text is never taken for a token that is not text. VKF_ERROR_FILE: there are not enough files. */
 vkf_status vkf_text_tokenizer_create(vkf_env *env, const vkf_text_files *files, vkf_text_tokenizer **out);
 void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer);
 

@@ -7,7 +7,7 @@
 
 /* VKF_ERROR_ARGUMENT lists the forms. */
 vkf_status vkf_tune_problem_parse(vkf_env *env, const char *text, vkf_case *out);
-/* How runs add up: they have the same bits in any batch, on any device. */
+/* How runs add up: with the same bits in any batch; with the same bits on any device. */
 typedef struct vkf_tune_mode {
   bool batch_invariant, reproducible;
 } vkf_tune_mode;

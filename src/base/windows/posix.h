@@ -53,7 +53,7 @@ int vkf_windows_open(const char *path, int flags, int mode, ...);
 
 typedef unsigned uid_t, gid_t;
 
-/* With what Windows knows a file by, for which mingw-w64's struct has no room. */
+/* With the numbers by which Windows identifies a file; mingw-w64's struct has no room for them. */
 struct vkf_windows_stat {
   uint64_t st_dev, st_ino;
   mode_t st_mode; /* 0600 and the kind */
