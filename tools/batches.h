@@ -23,7 +23,7 @@ typedef struct tool_batches {
   vkf_result **results;
 } tool_batches;
 
-/* As tool_crew_run(). What the call before gave is gone. */
+/* As tool_crew_run(). Frees the results of the call before. */
 vkf_status tool_batches_run(tool_batches *b, tool_crew *crew, const char *const *texts, size_t n);
 /* The result of the batch that has text i of the call, and the text's row there; NULL: it was not done, since the call
  * failed. */

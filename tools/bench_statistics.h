@@ -12,7 +12,7 @@
 
 #include <vkformer/lab.h>
 
-/* A line under the row; nothing where the driver tells nothing. */
+/* A line under the row; none if the driver reports nothing. */
 static inline void bench_statistics_print(const vkf_bench_row *row, FILE *to) {
   for (size_t i = 0; i < row->n_statistics; i++)
     fprintf(to, "%s%s %.12g%s", i ? ", " : "  the driver: ", row->statistics[i].name, row->statistics[i].value,

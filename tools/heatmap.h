@@ -9,8 +9,9 @@ void tool_svg_text(const char *text, FILE *file);
 /* weights [n_rows][n_columns] at x, y: cells of w by h, and a frame. */
 void tool_svg_cells(FILE *file, const float *weights, size_t n_rows, size_t n_columns, double x, double y, double w,
                     double h);
-/* A cell with a word in it, which is cut if it is too wide, and what the pointer tells there (title). strength: from 0
- * to 1. row, column: where arrow keys find it on a page. kind: a class of tools/attention.svg for another look. */
+/* A cell with a word in it, which is cut if it is too wide. title: what is shown when the pointer is there. strength:
+ * from 0 to 1. row, column: where arrow keys find it on a page. kind: a class of tools/attention.svg with another look.
+ */
 typedef struct tool_svg_cell {
   double x, y, w, h, strength;
   const char *kind, *text, *title;

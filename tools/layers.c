@@ -131,7 +131,7 @@ static json_t *table_json(const table *t) {
 
 /* ---- as a picture ------------------------------------------------------------------------------------------------ */
 
-/* What the pointer tells of a cell. */
+/* What is shown when the pointer is on a cell. */
 static void put_title(const table *t, size_t r, size_t c, FILE *file) {
   const size_t i = r * t->columns->n + c;
   fprintf(file, "layer %zu, position %zu \"%s\": ", r, c, t->columns->at[c]);

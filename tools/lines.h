@@ -47,7 +47,7 @@ typedef struct tool_lines {
    * is_json, else skipped_text (NULL: nothing); prints_skipped: `print` prints it. */
   const char *format, *key, *skipped_text;
   bool is_json, prints_skipped;
-  bool is_done;   /* set by tool_lines_run(): every line was handed on */
+  bool is_done;   /* set by tool_lines_run(): every line was passed on */
   tool_crew crew; /* set by tool_lines_open() */
   /* lines.c's own; inside `print` lines [n] are those of the call */
   tool_line *lines;

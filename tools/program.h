@@ -24,7 +24,7 @@
 
 /* What `git describe` said when the build was configured. */
 extern const char tool_commit[];
-/* Has it the kernels for matrix cores? */
+/* Does this build have the kernels for matrix cores? */
 extern const bool tool_has_coopmat;
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ typedef struct tool_command {
   size_t min_operands, max_operands;
   const char *operand; /* for messages: "MODEL, a model folder" */
   int (*run)(const tool_args *args);
-  bool computes_nothing; /* whether a GPU was found makes no difference to what it tells */
+  bool computes_nothing; /* its output is the same whether or not a GPU was found */
 } tool_command;
 
 /* For development; only of commands that compute nothing. */
@@ -215,7 +215,7 @@ typedef struct tool_session {
   bool line_is_open;          /* a progress line is there */
   size_t n_steps;             /* decoding steps so far, for progress */
   const char *profile;        /* as in tool_args */
-  bool tells_of_cpu;          /* a line says so where no GPU was found */
+  bool tells_of_cpu;          /* if no GPU is found, a line says so */
 } tool_session;
 
 /* Opens the context, then (device not NULL) that device, then (folder not NULL) the model; "" opens the default device.

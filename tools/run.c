@@ -67,7 +67,7 @@ static int check_args(const tool_args *args) {
   return args->outputs ? TOOL_OK : tool_usage_error("run", "expected --outputs FILE, found no --outputs");
 }
 
-/* What a folder has and no one asks for may be a sign that it is not what its config.json says. */
+/* Tensors that the model does not use may be a sign that the folder is not what its config.json says. */
 static void list_unused(const tool_session *session) {
   enum { SHOWN = 3 };
   vkf_model_info info = {VKF_MODEL_INFO_INIT};

@@ -90,7 +90,7 @@ double tool_seconds(void) {
 
 /* ---- context, device, model -------------------------------------------------------------------------------------- */
 
-/* A failure is told by tool_session_fail(), so the library's own line about it is not needed. */
+/* tool_session_fail() reports failures, so the library's own lines about them are not printed. */
 static void on_log(void *user, vkf_log_level level, const char *line) {
   if (level == VKF_LOG_ERROR) return;
   tool_progress_end(user);

@@ -19,8 +19,8 @@
 #define TOOL_VECTOR_WIDTH "LP_NATIVE_VECTOR_WIDTH"
 #define TOOL_MESA_CACHE "MESA_SHADER_CACHE_DIR"
 
-/* Bits, as the environment asks for them (its variable's value, NULL where it is not set) or, where it says nothing, as
- * the processor has them; 0: the driver's own choice. refused: --no-wide-vectors. */
+/* The width in bits: what the environment asks for (the value of TOOL_VECTOR_WIDTH, NULL if it is not set), else 512 if
+ * the processor has AVX-512; 0: the driver's own choice. refused: --no-wide-vectors. */
 static inline unsigned tool_vector_width(bool cpu_has_avx512, const char *environment, bool refused) {
   if (environment) return (unsigned)strtoul(environment, NULL, 10);
   return cpu_has_avx512 && !refused ? 512 : 0;
@@ -34,10 +34,10 @@ static inline bool tool_cpu_has_avx512(void) {
 #endif
 }
 
-/* Where Mesa keeps what it compiled for vectors of so many bits (not in mesa-N-bits, where older versions of this
- * program, whose threads compiled side by side, may have left kernels of mixed widths). mesa, xdg, home: the values of
- * TOOL_MESA_CACHE, XDG_CACHE_HOME and HOME, NULL where they are not set. Writes its parent, too. A process that this
- * one started has the folder in its environment already: it stays. false: no folder is known, or its name is too long.
+/* The folder in which Mesa keeps what it compiled for vectors of so many bits, and its parent. It is not mesa-N-bits:
+ * there older versions of this program, whose threads compiled side by side, may have left kernels of mixed widths.
+ * mesa, xdg, home: the values of TOOL_MESA_CACHE, XDG_CACHE_HOME and HOME, NULL if they are not set. A child process
+ * has the folder in its environment already and keeps it. false: no folder is known, or its name is too long.
  */
 static inline bool tool_vectors_cache(unsigned bits, const char *mesa, const char *xdg, const char *home, char *parent,
                                       char *folder, size_t size) {

@@ -63,9 +63,10 @@ typedef struct tool_window {
   size_t n_waiting, n_taken;
   bool ended; /* no more lines come */
   bool sink_failed;
-  int exit_code;        /* not TOOL_OK: the run is over */
-  size_t n_done, lines; /* lines that are done; up to which line of the source, */
-  uint64_t hash;        /* and its hash there */
+  int exit_code; /* not TOOL_OK: the run is over */
+  size_t n_done; /* lines that are done */
+  size_t lines;  /* the last line of the source that is done and has all lines before it done */
+  uint64_t hash; /* of the source up to that line */
   tool_counts counts;
   double start, told;            /* in seconds */
   double share, share_begin;     /* of the source */
