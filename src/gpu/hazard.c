@@ -128,14 +128,27 @@ static void apply_access(replay *it, const vkf_gpu_event *access) {
   }
 }
 
-/* A dispatch, events[0], and its accesses. All are checked before the first is applied: what a dispatch does to bytes
- * that it accesses twice is its own affair. */
+/* A dispatch, events[0], and its accesses. All are checked before the first is applied, so two accesses of one dispatch
+ * to the same bytes are no hazard. */
 static vkf_status replay_dispatch(replay *it, const vkf_gpu_event *events, size_t n) {
   it->time++;
   it->dispatch = &events[0];
   for (size_t i = 1; i < n && !it->out->found; ++i) VKF_CALL(check_access(it, &events[i]));
   for (size_t i = 1; i < n; ++i) apply_access(it, &events[i]);
   return VKF_OK;
+}
+
+/* The number of events of the dispatch events[0]: itself and the accesses by the device that follow. */
+static size_t dispatch_events(const vkf_gpu_event *events, size_t n) {
+  size_t count = 1;
+  while (count < n && events[count].kind == VKF_GPU_EVENT_ACCESS && events[count].by != VKF_GPU_BY_HOST) ++count;
+  return count;
+}
+
+static void replay_barrier(replay *it, const vkf_gpu_event *barrier) {
+  it->time++;
+  for (int k = 0; k < N_KINDS; ++k)
+    if (barrier->by >> k & 1) it->barrier_time[k] = it->time;
 }
 
 static vkf_status replay_all(replay *it, const vkf_gpu_log *log) {
@@ -150,14 +163,10 @@ static vkf_status replay_all(replay *it, const vkf_gpu_log *log) {
         it->waited = VKF_MAX(it->waited, event->serial);
         break;
       case VKF_GPU_EVENT_BARRIER:
-        it->time++;
-        for (int k = 0; k < N_KINDS; ++k)
-          if (event->by >> k & 1) it->barrier_time[k] = it->time;
+        replay_barrier(it, event);
         break;
       case VKF_GPU_EVENT_DISPATCH:
-        while (i + n < log->n && log->events[i + n].kind == VKF_GPU_EVENT_ACCESS &&
-               log->events[i + n].by != VKF_GPU_BY_HOST)
-          ++n;
+        n = dispatch_events(event, log->n - i);
         VKF_CALL(replay_dispatch(it, event, n));
         i += n - 1;
         break;
