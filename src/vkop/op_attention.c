@@ -17,11 +17,56 @@ VKF_PUSH_FITS(vkf_push_append);
 VKF_PROBLEM(attention, vkf_attention_params, ATTENTION_PROBLEM)
 VKF_PROBLEM(attention_weights, vkf_attention_params, ATTENTION_PROBLEM)
 
+static bool gives_weights(const vkf_node_view *view) {
+  return view->node->op == VKF_OP_ATTENTION_WEIGHTS;
+}
+
+static void attention_operands(const vkf_node_view *view, vkf_dispatch *out) {
+  const uint32_t *in = view->node->in, to = view->node->out[0];
+  if (view->stage) {
+    vkf_vkop_dispatch_read(out, VKF_SCRATCH_SLOT);
+  } else {
+    for (int i = VKF_ATTENTION_Q; i <= VKF_ATTENTION_ANCESTRY; i++) vkf_vkop_dispatch_read(out, in[i]);
+    for (int i = VKF_ATTENTION_K; i <= VKF_ATTENTION_V; i++) {
+      out->operands[i].access = view->variant->access;
+      out->operands[i].format = view->problem->packing.format;
+    }
+  }
+  vkf_vkop_dispatch_write(out, view->variant->combine && !view->stage ? VKF_SCRATCH_SLOT : to);
+  out->operands[out->n_operands - 1].read = gives_weights(view); /* scores are there before the weights */
+  if (!view->stage) vkf_vkop_dispatch_spans(out, in[VKF_ATTENTION_SPANS]);
+  if (view->variant->matrix.m) {
+    if (!vkf_vkop_has(in[VKF_ATTENTION_SPANS])) vkf_vkop_dispatch_read(out, VKF_NO_SLOT);
+    vkf_vkop_dispatch_write(out, VKF_FLAG_SLOT);
+    out->last_is_unbound = false;
+  }
+}
+
+static void attention_constants(const vkf_node_view *view, vkf_dispatch *out) {
+  const vkf_attention_params *p = &view->node->params.attention;
+  const uint32_t *in = view->node->in;
+  out->constants[VKF_C_HEADS] = p->n_heads;
+  out->constants[VKF_C_KV_HEADS] = p->n_kv_heads;
+  out->constants[VKF_C_KEY_WIDTH] = p->key_width;
+  out->constants[VKF_C_VALUE_WIDTH] = p->value_width;
+  out->constants[VKF_C_HAS_MASK] = vkf_vkop_has(in[VKF_ATTENTION_MASK]);
+  out->constants[VKF_C_HAS_SCORE_BIAS] = vkf_vkop_has(in[VKF_ATTENTION_BIAS]) ? 1 + p->bias_per_head : 0;
+  out->constants[VKF_C_HAS_ANCESTRY] = vkf_vkop_has(in[VKF_ATTENTION_ANCESTRY]);
+  out->constants[VKF_C_CAUSAL] = p->causal;
+  out->constants[VKF_C_IS_PACKED] = p->packed;
+  out->constants[VKF_C_BIAS_BY_DISTANCE] = p->bias_by_distance;
+  memcpy(&out->constants[VKF_C_SOFTCAP], &p->softcap, sizeof p->softcap);
+  out->constants[VKF_C_ATTENTION_MATRIX_M] = view->variant->matrix.m;
+  out->constants[VKF_C_ATTENTION_MATRIX_N] = view->variant->matrix.n;
+  out->constants[VKF_C_ATTENTION_MATRIX_K] = view->variant->matrix.k;
+  VKF_CONSTANTS_END(out, VKF_C_ATTENTION_MATRIX_K);
+}
+
 void vkf_vkop_describe_attention(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_attention_params *p = &view->node->params.attention;
   const vkf_plan *plan = view->plan;
   const uint32_t *in = view->node->in, to = view->node->out[0];
-  const bool weights = view->node->op == VKF_OP_ATTENTION_WEIGHTS;
+  const bool weights = gives_weights(view);
   const struct vkf_push_attention push = {
       .rows = vkf_op_rows(p->seqs, p->queries),
       .queries = p->queries,
@@ -41,38 +86,8 @@ void vkf_vkop_describe_attention(const vkf_node_view *view, vkf_dispatch *out) {
       .scale = p->scale,
   };
   vkf_vkop_dispatch_begin(view, out);
-  if (view->stage) {
-    vkf_vkop_dispatch_read(out, VKF_SCRATCH_SLOT);
-  } else {
-    for (int i = VKF_ATTENTION_Q; i <= VKF_ATTENTION_ANCESTRY; i++) vkf_vkop_dispatch_read(out, in[i]);
-    for (int i = VKF_ATTENTION_K; i <= VKF_ATTENTION_V; i++) {
-      out->operands[i].access = view->variant->access;
-      out->operands[i].format = view->problem->packing.format;
-    }
-  }
-  vkf_vkop_dispatch_write(out, view->variant->combine && !view->stage ? VKF_SCRATCH_SLOT : to);
-  out->operands[out->n_operands - 1].read = weights; /* scores are there before the weights */
-  if (!view->stage) vkf_vkop_dispatch_spans(out, in[VKF_ATTENTION_SPANS]);
-  if (view->variant->matrix.m) {
-    if (!vkf_vkop_has(in[VKF_ATTENTION_SPANS])) vkf_vkop_dispatch_read(out, VKF_NO_SLOT);
-    vkf_vkop_dispatch_write(out, VKF_FLAG_SLOT);
-    out->last_is_unbound = false;
-  }
-  out->constants[VKF_C_HEADS] = p->n_heads;
-  out->constants[VKF_C_KV_HEADS] = p->n_kv_heads;
-  out->constants[VKF_C_KEY_WIDTH] = p->key_width;
-  out->constants[VKF_C_VALUE_WIDTH] = p->value_width;
-  out->constants[VKF_C_HAS_MASK] = vkf_vkop_has(in[VKF_ATTENTION_MASK]);
-  out->constants[VKF_C_HAS_SCORE_BIAS] = vkf_vkop_has(in[VKF_ATTENTION_BIAS]) ? 1 + p->bias_per_head : 0;
-  out->constants[VKF_C_HAS_ANCESTRY] = vkf_vkop_has(in[VKF_ATTENTION_ANCESTRY]);
-  out->constants[VKF_C_CAUSAL] = p->causal;
-  out->constants[VKF_C_IS_PACKED] = p->packed;
-  out->constants[VKF_C_BIAS_BY_DISTANCE] = p->bias_by_distance;
-  memcpy(&out->constants[VKF_C_SOFTCAP], &p->softcap, sizeof p->softcap);
-  out->constants[VKF_C_ATTENTION_MATRIX_M] = view->variant->matrix.m;
-  out->constants[VKF_C_ATTENTION_MATRIX_N] = view->variant->matrix.n;
-  out->constants[VKF_C_ATTENTION_MATRIX_K] = view->variant->matrix.k;
-  VKF_CONSTANTS_END(out, VKF_C_ATTENTION_MATRIX_K);
+  attention_operands(view, out);
+  attention_constants(view, out);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
