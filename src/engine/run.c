@@ -223,15 +223,44 @@ typedef struct run_call {
   vkf_run_output output;
 } run_call;
 
+/* What the call wants of the encoder's pass; the decoder's differs in a few members. */
+static vkf_plan_request encode_request(const run_call *call, const vkf_need_sizes *caps) {
+  const vkf_run_params *params = call->params;
+  const bool has_head = vkf_model_net_info(call->session->model->net)->has_head;
+  return (vkf_plan_request){.stage = VKF_STAGE_ENCODE,
+                            .capacity = {.T = 1, .out = caps->B * caps->S},
+                            .hidden_states = params->hidden_states,
+                            .last_hidden_state = call->output != VKF_RUN_LOGITS,
+                            .layer_logits = params->layer_logits,
+                            .attentions = params->attentions,
+                            .projections = params->projections,
+                            .mask = true,
+                            .logits = has_head && (call->output == VKF_RUN_ALL || call->output == VKF_RUN_LOGITS)};
+}
+
+static vkf_status run_encode(vkf_session *session, vkf_bucket *bucket, vkf_plan_request request, const run_inputs *in,
+                             vkf_result *result) {
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
+  const uint32_t B = (uint32_t)in->source[0], S = (uint32_t)in->source[1];
+  const vkf_encode_input source = {
+      .B = B, .S = S, .ids = in->ids, .mask = in->mask, .types = in->types, .pixels = in->pixels};
+  const vkf_sizes sizes = {.B = B, .S = S, .R = B, .T = 1, .out = B * S};
+  const vkf_cached_plan *cached = NULL;
+  vkf_dims dims = vkf_dims_make(&sizes);
+  request.mask = vkf_engine_has_holes(session, &source);
+  if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER) request.logits = request.layer_logits = false;
+  VKF_CALL(vkf_engine_plan_get(&session->plan_cache, bucket, &request, &cached));
+  VKF_CALL(vkf_engine_encode(session, cached, &dims, &source));
+  return take_outputs(session, cached, &dims, B, &source, result);
+}
+
 static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs, vkf_result **out) {
   vkf_status st = VKF_OK;
   const run_call *call = user;
   vkf_session *session = call->session;
-  const vkf_run_params *params = call->params;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   run_inputs in = {0};
   vkf_bucket *bucket = NULL;
-  const vkf_cached_plan *cached = NULL;
   vkf_result *result = NULL;
   *out = NULL;
   VKF_TRY(inputs_init(session, inputs, n_inputs, &in));
@@ -241,28 +270,8 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
   VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : S, B, VKF_MAX(T, 1), 0},
                                 &bucket));
   vkf_need_sizes caps = vkf_engine_bucket_sizes(bucket);
-  vkf_plan_request request = {
-      .stage = VKF_STAGE_ENCODE,
-      .capacity = {.T = 1, .out = caps.B * caps.S},
-      .hidden_states = params->hidden_states,
-      .last_hidden_state = call->output != VKF_RUN_LOGITS,
-      .layer_logits = params->layer_logits,
-      .attentions = params->attentions,
-      .projections = params->projections,
-      .mask = true,
-      .logits = info->has_head && (call->output == VKF_RUN_ALL || call->output == VKF_RUN_LOGITS)};
-  if (!decoder_only) {
-    const vkf_encode_input source = {
-        .B = B, .S = S, .ids = in.ids, .mask = in.mask, .types = in.types, .pixels = in.pixels};
-    vkf_plan_request encode = request;
-    encode.mask = vkf_engine_has_holes(session, &source);
-    if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER) encode.logits = encode.layer_logits = false;
-    vkf_sizes sizes = {.B = B, .S = S, .R = B, .T = 1, .out = B * S};
-    vkf_dims dims = vkf_dims_make(&sizes);
-    VKF_TRY(vkf_engine_plan_get(&session->plan_cache, bucket, &encode, &cached));
-    VKF_TRY(vkf_engine_encode(session, cached, &dims, &source));
-    VKF_TRY(take_outputs(session, cached, &dims, B, &source, result));
-  }
+  vkf_plan_request request = encode_request(call, &caps);
+  if (!decoder_only) VKF_TRY(run_encode(session, bucket, request, &in, result));
   if (info->architecture != VKF_ARCHITECTURE_ENCODER) {
     vkf_sizes sizes = {.B = B, .S = decoder_only ? 1 : S, .R = B, .T = T, .out = B * T};
     request.stage = VKF_STAGE_DECODE;
@@ -272,7 +281,7 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
     VKF_TRY(run_decode(session, bucket, &request, &sizes, decoder_only ? in.ids : in.target_ids, in.mask,
                        decoder_only ? in.mask : in.target_mask, result));
   }
-  if (!params->allow_not_finite) VKF_TRY(check_finite(session->env, result));
+  if (!call->params->allow_not_finite) VKF_TRY(check_finite(session->env, result));
 done:
   /* A batch that a task chose may fit when it is smaller; a batch that the caller of vkf_session_run() chose is an
    * error. */
