@@ -192,6 +192,27 @@ static vkf_status check_inputs(vkf_env *env, const vkf_call *call, const vkf_att
                              &most, &call->in[VKF_ATTENTION_K], p->causal);
 }
 
+/* One query of one head; arguments as in run(). acc: room for 4 p->value_width numbers. */
+static void run_query(vkf_ref_query *q, vkf_ref_query *e, bool values, double *acc, float *moved) {
+  const size_t width = q->p->value_width;
+  if (q->call->reproducible) {
+    vkf_ref_query_reproducible(q, values, (float *)q->score);
+    return;
+  }
+  find_scores(q);
+  const bool any = find_weights(q);
+  if (e->call) {
+    vkf_ref_query_propagate(q, e, any, values, acc, moved);
+    return;
+  }
+  if (any && vkf_ref_wants_bounds(q->call)) bound_weights(q);
+  if (values) {
+    store_values(q, any, acc, acc + width, acc + 2 * width, acc + 3 * width);
+  } else {
+    store_weights(q, any);
+  }
+}
+
 /* Both ops; with values: attention, without: attention_weights. errors, if not NULL: the call over the errors of the
  * inputs; then only how far the result moves is computed, into `moved`. */
 static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_params *p, bool values,
@@ -222,24 +243,7 @@ static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_pa
     q.n_keys = e.n_keys = q.span.keys;
     if (!values) store_zeros(&q, most, moved);
     for (q.t = 0; q.t < q.span.queries; q.t++) {
-      for (q.head = 0; q.head < p->n_heads; q.head++) {
-        if (call->reproducible) {
-          vkf_ref_query_reproducible(&q, values, (float *)numbers);
-          continue;
-        }
-        find_scores(&q);
-        const bool any = find_weights(&q);
-        if (errors) {
-          vkf_ref_query_propagate(&q, &e, any, values, acc, moved);
-          continue;
-        }
-        if (any && vkf_ref_wants_bounds(call)) bound_weights(&q);
-        if (values) {
-          store_values(&q, any, acc, acc + p->value_width, acc + 2 * p->value_width, acc + 3 * p->value_width);
-        } else {
-          store_weights(&q, any);
-        }
-      }
+      for (q.head = 0; q.head < p->n_heads; q.head++) run_query(&q, &e, values, acc, moved);
     }
   }
 done:
