@@ -104,8 +104,7 @@ static int go_on(tool_sink *s, const tool_journal *j, unsigned long long work, t
   return TOOL_OK;
 }
 
-static int open_file(tool_sink *s, bool resumes, unsigned long long work, tool_shard shard, bool *is_done) {
-  tool_journal j;
+static int open_journal(tool_sink *s, bool resumes, tool_journal *j) {
   if ((size_t)snprintf(s->journal_path, sizeof s->journal_path, "%s.journal", s->path) >= sizeof s->journal_path)
     return tool_error("%s: too long a name", s->path);
   s->journal = open(s->journal_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -113,13 +112,20 @@ static int open_file(tool_sink *s, bool resumes, unsigned long long work, tool_s
     return tool_error("%s: cannot be written: %s", errno == ENOENT ? s->path : s->journal_path, strerror(errno));
   if (flock(s->journal, LOCK_EX | LOCK_NB) != 0)
     return tool_error("%s: another process writes to it: its journal is locked", s->path);
-  int exit_code = tool_journal_read(s->journal_path, &j);
+  const int exit_code = tool_journal_read(s->journal_path, j);
   if (exit_code != TOOL_OK) return exit_code;
-  if (j.size && !resumes && !j.is_done)
+  if (j->size && !resumes && !j->is_done)
     return tool_error(
         "%s: a run that writes to it has not come to its end: --resume goes on with it; to begin anew, "
         "remove %s",
         s->path, s->journal_path);
+  return TOOL_OK;
+}
+
+static int open_file(tool_sink *s, bool resumes, unsigned long long work, tool_shard shard, bool *is_done) {
+  tool_journal j;
+  int exit_code = open_journal(s, resumes, &j);
+  if (exit_code != TOOL_OK) return exit_code;
   const bool goes_on = j.size && resumes;
   struct stat facts;
   const bool is_there = stat(s->path, &facts) == 0;
