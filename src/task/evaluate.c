@@ -14,11 +14,18 @@
 
 typedef unsigned __int128 wide;
 
+/* numpy's default generator, PCG64, with which sacreBLEU draws its samples. */
+typedef struct pcg64 {
+  uint64_t state[2], increment[2]; /* low, high */
+  uint32_t rest;                   /* half of the last number */
+  bool has_rest;
+} pcg64;
+
 static wide get(const uint64_t *words) {
   return (wide)words[1] << 64 | words[0];
 }
 
-static void step(vkf_pcg *p) {
+static void step(pcg64 *p) {
   const wide multiplier = (wide)UINT64_C(0x2360ed051fc65da4) << 64 | UINT64_C(0x4385df649fccf645);
   const wide state = get(p->state) * multiplier + get(p->increment);
   p->state[0] = (uint64_t)state;
@@ -33,7 +40,7 @@ static uint32_t mix_in(uint32_t value, uint32_t *constant, uint32_t multiplier) 
 }
 
 /* numpy's SeedSequence over one word. */
-void vkf_task_pcg_seed(vkf_pcg *p, uint32_t seed) {
+static void pcg64_seed(pcg64 *p, uint32_t seed) {
   enum { POOL = 4 };
   uint32_t pool[POOL], words[2 * POOL], constant = UINT32_C(0x43b0d7e5);
   for (int i = 0; i < POOL; i++) pool[i] = mix_in(i == 0 ? seed : 0, &constant, UINT32_C(0x931e8875));
@@ -49,7 +56,7 @@ void vkf_task_pcg_seed(vkf_pcg *p, uint32_t seed) {
   uint64_t all[POOL];
   for (int i = 0; i < POOL; i++) all[i] = (uint64_t)words[2 * i + 1] << 32 | words[2 * i];
   const wide increment = ((wide)all[2] << 64 | all[3]) << 1 | 1, begin = (wide)all[0] << 64 | all[1];
-  *p = (vkf_pcg){.increment = {(uint64_t)increment, (uint64_t)(increment >> 64)}};
+  *p = (pcg64){.increment = {(uint64_t)increment, (uint64_t)(increment >> 64)}};
   step(p);
   const wide state = get(p->state) + begin;
   p->state[0] = (uint64_t)state;
@@ -57,7 +64,7 @@ void vkf_task_pcg_seed(vkf_pcg *p, uint32_t seed) {
   step(p);
 }
 
-static uint32_t next(vkf_pcg *p) {
+static uint32_t next(pcg64 *p) {
   p->has_rest = !p->has_rest;
   if (!p->has_rest) return p->rest;
   step(p);
@@ -67,7 +74,8 @@ static uint32_t next(vkf_pcg *p) {
   return (uint32_t)number;
 }
 
-uint32_t vkf_task_pcg_below(vkf_pcg *p, uint32_t n) { /* Lemire 2019 */
+/* A whole number below n (Lemire 2019). */
+static uint32_t pcg64_below(pcg64 *p, uint32_t n) {
   uint64_t product = (uint64_t)next(p) * n;
   const uint32_t least = (uint32_t)-n % n;
   while ((uint32_t)product < least) product = (uint64_t)next(p) * n;
@@ -151,18 +159,18 @@ done:
 
 /* Scores of samples of the sentences, the same ones for every system. */
 static vkf_status resample(const evaluation *ev, evaluated *e) {
-  vkf_pcg pcg;
+  pcg64 pcg;
   const size_t n_samples = ev->params.n_samples;
   if (!n_samples) return VKF_OK;
   for (int m = 0; m < N_METRICS; m++) {
     e->samples[m] = vkf_env_alloc(ev->env, n_samples, sizeof *e->samples[m]);
     if (!e->samples[m]) return VKF_ERROR_MEMORY;
   }
-  vkf_task_pcg_seed(&pcg, ev->params.seed);
+  pcg64_seed(&pcg, ev->params.seed);
   for (size_t s = 0; s < n_samples; s++) {
     counts sum = {0};
     double scores[N_METRICS];
-    for (size_t i = 0; i < ev->n; i++) add_counts(&sum, &e->of[vkf_task_pcg_below(&pcg, (uint32_t)ev->n)]);
+    for (size_t i = 0; i < ev->n; i++) add_counts(&sum, &e->of[pcg64_below(&pcg, (uint32_t)ev->n)]);
     score(&sum, scores);
     for (int m = 0; m < N_METRICS; m++) e->samples[m][s] = scores[m];
   }

@@ -27,16 +27,6 @@ typedef struct vkf_bleu {
 vkf_bleu vkf_task_bleu(const vkf_bleu_counts *sums);
 double vkf_task_chrf(const vkf_chrf_counts *sums);
 
-/* numpy's default generator, PCG64, which sacreBLEU draws its samples with. */
-typedef struct vkf_pcg {
-  uint64_t state[2], increment[2]; /* low, high */
-  uint32_t rest;                   /* half of the last number */
-  bool has_rest;
-} vkf_pcg;
-void vkf_task_pcg_seed(vkf_pcg *pcg, uint32_t seed);
-/* A whole number below n. */
-uint32_t vkf_task_pcg_below(vkf_pcg *pcg, uint32_t n);
-
 /* Texts as counts. Finish it in every case. */
 typedef struct vkf_evaluator {
   vkf_env *env;

@@ -122,11 +122,9 @@ struct vkf_program {
   bool is_apart; /* segments are nodes, submitted one by one */
 };
 
-/* What node `node` asks of its kernel at these sizes (slots.c). */
-void vkf_vkop_problem(const vkf_program *program, uint32_t node, const vkf_dims *dims, vkf_problem *out);
-/* The workgroups of a stage of it at these sizes (slots.c). */
+/* The workgroups of a stage of node `node` at these sizes (slots.c). */
 void vkf_vkop_grid(const vkf_program *program, uint32_t node, uint32_t stage, const vkf_dims *dims, uint32_t grid[3]);
-/* What one of its dispatches needs (slots.c). */
+/* What one dispatch of the node needs (slots.c). */
 void vkf_vkop_dispatch_of(const vkf_program *program, uint32_t node, uint32_t shard, uint32_t stage, vkf_dispatch *out);
 /* Picks variants and records dispatches as data; when their pipelines are made, places every slot (slots.c). */
 vkf_status vkf_vkop_prepare(vkf_program *program, const vkf_program_options *options);

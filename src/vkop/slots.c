@@ -35,7 +35,8 @@ void vkf_vkop_node_problem(const vkf_plan *plan, const vkf_node *node, const vkf
   out->packing = (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32};
 }
 
-void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims, vkf_problem *out) {
+/* What node `node` asks of its kernel at these sizes. */
+static void problem_at(const vkf_program *p, uint32_t node, const vkf_dims *dims, vkf_problem *out) {
   const vkf_node *n = &p->plan->nodes[node];
   vkf_vkop_node_problem(p->plan, n, dims, out);
   out->packing = node_packing(p, n);
@@ -49,7 +50,7 @@ void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims,
 
 void vkf_vkop_grid(const vkf_program *p, uint32_t node, uint32_t stage, const vkf_dims *dims, uint32_t grid[3]) {
   vkf_problem problem;
-  vkf_vkop_problem(p, node, dims, &problem);
+  problem_at(p, node, dims, &problem);
   problem.split = p->nodes[node].problem.split;
   vkf_kern_grid(p->nodes[node].variant, stage, &problem, grid);
 }
@@ -362,7 +363,7 @@ vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) 
   VKF_CALL(find_shards(p));
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     p->nodes[i].in_place = goes_in_place(p->plan, i, options->keep_all);
-    vkf_vkop_problem(p, i, &capacity, &p->nodes[i].problem);
+    problem_at(p, i, &capacity, &p->nodes[i].problem);
     VKF_CALL(pick_variant(p, i, forced, &n_forced));
   }
   if (forced && !n_forced)
