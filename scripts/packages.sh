@@ -1,7 +1,7 @@
-# Sourced by the scripts: which packages are needed and how they are installed where they are missing, a Debian in a
-# folder, a run of tests, and --help.
+# Sourced by the scripts. It has lists of packages, functions that install those that are missing, that make a Debian in a
+# folder and that run tests, and --help.
 #
-# Debian 12 and newer, Ubuntu 24.04 and newer. Nothing is installed, and nothing downloaded, where all of them are there.
+# Debian 12 and newer, Ubuntu 24.04 and newer. If all packages are there, nothing is downloaded or installed.
 
 packages_library="libjansson-dev libpcre2-dev libutf8proc-dev libpng-dev libjpeg-dev zlib1g-dev libzstd-dev"
 packages_build="gcc g++ libc6-dev make ninja-build cmake pkg-config libvulkan-dev glslang-tools spirv-tools $packages_library"
