@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What PyTorch reaches on a CUDA device: copies, matrix products, an encoder, a LLaMA of 1 B parameters, each as one JSON
-line. Medians; matrix products and copies by CUDA's events, models by the clock, from call to result, as they come: without torch.compile.
+line. All are medians. CUDA's events time matrix products and copies, the clock times models, from call to result. Models
+run as they come, without torch.compile.
 usage: torch_gpu.py [NAME...] (copy, matmul, row, encoder, llama; default all)"""
 import argparse
 import json
