@@ -15,7 +15,8 @@
 
 /* ---- barriers ---------------------------------------------------------------------------------------------------- */
 
-/* first: an access of a shader is ordered after those before block->first_recent, the read of a grid (0) after none. */
+/* first: block->first_recent for an access of a shader, because barriers order it after earlier entries; 0 for the read
+ * of a grid, which they do not order. */
 static bool conflicts(const vkf_gpu_block *block, size_t first, const vkf_gpu_access *access) {
   for (size_t i = first; i < block->n_recent; ++i) {
     const vkf_gpu_recent *r = &block->recent[i];
@@ -35,7 +36,7 @@ static vkf_status remember(vkf_gpu_block *block, const vkf_gpu_access *access) {
   return VKF_OK;
 }
 
-/* Without a second entry for dispatches of one pipeline that follow each other. */
+/* Lists a pipeline that has not run yet; only once for dispatches of one pipeline that follow each other. */
 static vkf_status note_fresh(vkf_gpu_block *block, vkf_gpu_pipeline *pipeline) {
   if (pipeline->has_run || (block->n_fresh > 0 && block->fresh[block->n_fresh - 1] == pipeline)) return VKF_OK;
   vkf_gpu_pipeline **fresh =

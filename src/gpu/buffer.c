@@ -31,7 +31,7 @@ static VkResult create_handle(vkf_gpu_buffer *buffer) {
   return device->vk.CreateBuffer(device->handle, &info, NULL, &buffer->handle);
 }
 
-/* The handle and the memory are gone, as if they had never been made. */
+/* Destroys the handle and frees the memory; the buffer is then as before they were made. */
 static void release(vkf_gpu_buffer *buffer) {
   vkf_gpu_device *device = buffer->device;
   if (buffer->handle) device->vk.DestroyBuffer(device->handle, buffer->handle, NULL);
@@ -68,8 +68,9 @@ static bool is_of_device(vkf_gpu_memory memory) {
   return memory == VKF_GPU_MEMORY_DEVICE || memory == VKF_GPU_MEMORY_WEIGHTS;
 }
 
-/* A heap may be full while another would do: what both sides see of a card's memory is 256 MiB on many of them. But
- * what a card works on stays in its own memory. *offset: where in the memory the buffer begins. */
+/* If a heap is full, tries the memory types of others: the part of a card's memory that the host sees, too, has only
+ * 256 MiB on many cards. But memory that the device works on stays in its own heap, except on integrated GPUs. *offset:
+ * where in the memory the buffer begins. */
 static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *mapped, uint64_t *offset) {
   vkf_gpu_device *device = buffer->device;
   const VkPhysicalDeviceMemoryProperties *properties = &device->memory_properties;

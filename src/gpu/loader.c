@@ -102,8 +102,8 @@ vkf_status vkf_gpu_table_load_instance(vkf_env *env, PFN_vkGetInstanceProcAddr g
   return VKF_OK;
 }
 
-/* NVIDIA's driver (580.159.04) takes something of the process each time it is loaded and does not give it back: after
- * twenty to forty instances there is no device. So it stays loaded, in the process, once a device was made. */
+/* NVIDIA's driver (580.159.04) does not release everything when it is unloaded: after twenty to forty instances it
+ * finds no device. So it stays loaded in the process once a device was made. */
 static void keep_driver(const vkf_gpu_device *device) {
 #ifdef RTLD_NODELETE
   Dl_info driver;
