@@ -10,7 +10,7 @@
 
 #define GGUF "a GGUF file of llama.cpp: use the folder of safetensors that it was converted from"
 
-/* Files by which folders of others are known, and what to do with them. */
+/* Files by which folders of other programs are recognised, and what to do with these folders. */
 static const struct {
   const char *file, *what;
 } KNOWN[] = {

@@ -37,8 +37,8 @@ static int named_descriptor(const char *path) {
   return -1;
 }
 
-/* Standard output or error where that is this file, /dev/stdout for one: what went there before must stay. -1: neither.
- */
+/* If this file is standard output or error (for example /dev/stdout), its descriptor, because what was written there
+ * before must stay; else -1. */
 static int standard_descriptor(const struct stat *facts) {
   struct stat other;
   for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)

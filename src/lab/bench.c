@@ -83,7 +83,7 @@ done:
   return st;
 }
 
-/* What a node asks of this variant: of a matmul, with the weight as the variant likes it. */
+/* The problem that a node poses to this variant; a matmul's weight is packed as the variant needs it. */
 static void problem_of(const bench *b, uint32_t node, const vkf_variant *variant, vkf_problem *out) {
   const vkf_case c = {
       .op = b->op, .params = b->run.plan.nodes[node].params, .sizes = b->run.plan.capacity, .format = b->format};
@@ -91,7 +91,7 @@ static void problem_of(const bench *b, uint32_t node, const vkf_variant *variant
   if (b->params->variant && !out->reproducible) out->order = variant->order; /* by name: in whatever order it adds up */
 }
 
-/* Programs with operands of their own: one, or as many as are cold. */
+/* Programs with operands of their own: one, or with `cold` so many that no operands stay in caches. */
 static vkf_status make_programs(bench *b, candidate *c) {
   const vkf_program_options options = {
       .keep_all = true, .statistics = true, .timing = VKF_TIMING_BLOCKS, .variant = c->name};
@@ -217,7 +217,7 @@ static const char *refusal_of(bench *b, const char *tile, char *why, size_t size
   return why;
 }
 
-/* Tells of each tile that no kernel can have; *n_taken: how many are left. */
+/* Reports each tile that no kernel can have; *n_taken: how many are left. */
 static void refuse_tiles(bench *b, vkf_bench_fn on_row, void *user, uint32_t *n_taken) {
   char tile[64], why[sizeof b->why];
   *n_taken = 0;

@@ -17,7 +17,7 @@ static void fill(float *dst, size_t first, size_t n, uint64_t stream, double sca
   for (size_t i = 0; i < n; i++) dst[i] = (float)(vkf_rng_normal(1, stream, first + i) * scale);
 }
 
-/* Weights of a deviation that keeps the size of what passes through; biases as they come. */
+/* Weights whose standard deviation keeps the size of the numbers that pass through; biases of deviation 1. */
 static void load(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst) {
   const vkf_weight_info *info = &((const ffn *)user)->infos[index];
   const size_t columns = info->rank == 2 ? info->shape[1] : 1;

@@ -65,14 +65,14 @@ static bool is_settled(vkf_tuning *t, vkf_check check, bool *suspect) {
   return why != NULL;
 }
 
-/* Keeps a mark, among or alone, in place of what each check finds, before they run. */
+/* Before checks run: keeps a mark (`among` or `alone`) in place of the result of each. */
 static vkf_status begin(vkf_tuning *t, vkf_tuned_check *checks, size_t n, const char *mark) {
   for (size_t i = 0; i < n; i++) snprintf(checks[i].found, sizeof checks[i].found, mark, (int)getpid());
   return vkf_tune_keep_checks(t, checks, n);
 }
 
-/* Keeps what they found. After an error the mark stays, of no process that runs; where memory was short, nothing that
- * counts. Gives st back. */
+/* After checks: keeps what they found. After an error it keeps the mark with process 0, which never runs; if memory was
+ * short, it keeps `put_off`, which does not count. Returns st. */
 static vkf_status end(vkf_tuning *t, vkf_tuned_check *checks, size_t n, const char *mark, vkf_status st) {
   const bool was_short = st == VKF_ERROR_MEMORY || st == VKF_ERROR_DEVICE_MEMORY;
   vkf_env_failure failure;
