@@ -48,7 +48,7 @@ static bool make_room(tool_beam_tree *t, size_t search, size_t n) {
   return true;
 }
 
-/* Those that go on are above those that end, and below them is what was dropped, of that not too many. */
+/* From top to bottom: candidates that go on, those that end, and those that were dropped, at most MOST_DROPPED. */
 int tool_beam_tree_add(void *user, size_t row, size_t search, const vkf_beam_candidate *candidates, size_t n) {
   tool_beam_tree *t = user;
   size_t at = 0, n_dropped = 0;
@@ -83,14 +83,14 @@ static const tool_beam_node *find_parent(const tool_beam_tree *t, const tool_bea
   return NULL;
 }
 
-/* Is the path to this node how the translation begins? */
+/* Does the translation begin with the path to this node? */
 static bool is_beginning(const tool_beam_tree *t, const tool_beam_node *node) {
   for (; node; node = node->parent)
     if (node->step + 1 >= t->n_ids || node->c.id != t->ids[node->step + 1]) return false;
   return true;
 }
 
-/* Marks the path of the translation: the longest that begins so. */
+/* Marks the path of the translation: the longest path with which it begins. */
 static void find_best(tool_beam_tree *t) {
   const tool_beam_node *last = NULL;
   for (size_t i = 0; i < t->n; i++) t->nodes[i].parent = find_parent(t, &t->nodes[i]);

@@ -39,8 +39,8 @@ int bench_problem(bench *b, const char *problem) {
   return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, problem);
 }
 
-/* Every combination of the sizes, the first changing slowest; those of `n_used` are part of the problem, and in the end
- * how its weights are stored. format: NULL for what has no weights, and for float32. */
+/* Runs every combination of sizes [n_used]; the first changes slowest. The sizes make the text of the problem, and
+ * behind them the format of its weights. format: NULL for float32, and for ops without weights. */
 static int each_problem(bench *b, const char *op, const tool_sizes *sizes, int n_used, const char *format) {
   size_t at[4] = {0};
   for (;;) {
@@ -59,7 +59,7 @@ static int each_problem(bench *b, const char *op, const tool_sizes *sizes, int n
 
 static const tool_sizes sweep_rows = {.at = {1, 4, 16, 64, 128}, .n = 5};
 
-/* The rows of an op: given, those of a sweep, or one number. */
+/* The rows of an op: those that were given, else those of a sweep, else one number. */
 static tool_sizes rows_of(const bench *b, size_t fallback) {
   return b->args->sweep && b->args->m.n == 0 ? sweep_rows : bench_sizes(&b->args->m, fallback);
 }

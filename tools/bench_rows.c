@@ -23,8 +23,8 @@ static bool is_of(const tool_option *option, const tool_option_group *group) {
   return option >= group->options && option < group->options + group->n_options;
 }
 
-/* Has the option a part in a row? Of a kernel's row the problem, --variant and --tile say more; what a model's row has
- * of several sizes is in b->repeat. */
+/* Must the command that repeats a row have this option? For a kernel's row the problem, --variant and --tile replace
+ * most options. For a model's row b->repeat has the one that it has of several sizes. */
 static bool is_repeated(const tool_option *option, bool is_kernel) {
   static const size_t never[] = {offsetof(tool_args, json),    offsetof(tool_args, html),
                                  offsetof(tool_args, merges),  offsetof(tool_args, profile),
@@ -39,7 +39,8 @@ static bool is_repeated(const tool_option *option, bool is_kernel) {
   return !is_kernel || is_of(option, &tool_device_options) || is_of(option, &tool_driver_options);
 }
 
-/* The command that repeats a row, of a kernel with another tile together with the one whose tile that is. */
+/* The command that repeats a row. A kernel with another tile is repeated together with the kernel that it was made of.
+ */
 static void make_command(const bench *b, const vkf_bench_row *row, char *text, size_t size) {
   const bool is_kernel = row->base || strncmp(b->repeat, "peak", 4) == 0 || strncmp(b->repeat, "overhead", 8) == 0;
   snprintf(text, size, "vkformer bench %s%s%s%s%s", b->repeat, row->base ? " --variant " : "",
@@ -114,7 +115,7 @@ static void print_element(const vkf_bench_element *e) {
          e->bound);
 }
 
-/* The problem, and over what the figures of its rows are. */
+/* The problem, and the names of the columns below it. */
 static void print_heading(bench *b, const char *problem) {
   if (strcmp(b->problem, problem) == 0) return;
   snprintf(b->problem, sizeof b->problem, "%s", problem);

@@ -66,7 +66,7 @@ static size_t default_workers(const tool_crew *crew) {
 /* On a device that is open. */
 static size_t device_workers(const tool_crew *crew, const vkf_device *device) {
   const vkf_device_info *info = vkf_device_get_info(device);
-  /* SwiftShader has all cores at work with one worker, and cannot be told to use fewer. */
+  /* SwiftShader uses all cores with one worker, and has no setting to use fewer. */
   const bool by_caller =
       info->kind == VKF_DEVICE_REF || (info->kind == VKF_DEVICE_CPU && strcmp(info->alias, "lavapipe") == 0);
   return crew->args->workers ? crew->args->workers : by_caller ? default_workers(crew) : 1;
@@ -88,7 +88,7 @@ static int check_options(const tool_args *args) {
 static int choose_threads(const tool_crew *crew, tool_workload load) {
   const char *threads = crew->args->driver_threads;
   const size_t workers = crew->args->workers ? crew->args->workers : default_workers(crew);
-  /* Threads of the driver help where batches are large, cores are idle and nobody else uses them. */
+  /* Threads of the driver help if batches are large and there are cores that no other worker uses. */
   const bool helps = load != TOOL_ONE_AT_A_TIME && workers == 1 && vkf_core_count() > 1;
   if (!threads && !getenv(DRIVER_THREADS) && is_small(crew->folder) && !helps) threads = "0";
   return !threads || setenv(DRIVER_THREADS, threads, 1) == 0 ? TOOL_OK : tool_error(DRIVER_THREADS " cannot be set");

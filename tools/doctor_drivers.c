@@ -112,7 +112,7 @@ static void try_library(const char *library, char *why, size_t size) {
   if (pid > 0 && WIFSIGNALED(status)) snprintf(why, size, "it ends the process by signal %d", WTERMSIG(status));
 }
 
-/* Why this manifest gives no device; otherwise: what to say where nothing is wrong with it (NULL: it is for others). */
+/* Says why this manifest gives no device. otherwise: what to say if nothing is wrong with it; NULL: nothing. */
 static void explain(tool_visit *d, const char *path, const char *otherwise) {
   char reinstall[9000];
   char library[4096], why[512];

@@ -56,10 +56,8 @@ json_t *tool_read_json(const char *path) {
     tool_error("%s: expected JSON, found a byte-order mark of UTF-8 before it: save the file without one", path);
     return NULL;
   }
-  void *trial =
-      malloc(16 * (size_t)(error.position > 0
-                               ? error.position
-                               : 1)); /* what jansson may need: where it finds no memory it may tell wrong syntax */
+  /* Without memory jansson may report wrong syntax, so this tries to allocate what it may have needed. */
+  void *trial = malloc(16 * (size_t)(error.position > 0 ? error.position : 1));
   const bool has_memory = trial && error.line > 0 && json_error_code(&error) != json_error_out_of_memory;
   free(trial);
   if (!has_memory)

@@ -175,7 +175,7 @@ int tool_generate_text(const tool_args *args, const char *config) {
   json_t *alternatives = tool_config_value(config, args->operands[0], "return_alternatives");
   const size_t copies = beams > 1 && !json_is_true(alternatives) ? beams : w.each * beams;
   json_decref(alternatives);
-  /* A text is shown as it grows where somebody may watch and nobody asked for anything else. */
+  /* A text is shown as it grows if somebody may be watching and no option asks for anything else. */
   const bool is_shown =
       !is_file(STDOUT_FILENO) && !args->json && !args->batch_size && args->workers <= 1 && w.each == 1 && beams == 1;
   size_t batch = args->batch_size ? args->batch_size : is_shown ? 1 : default_batch(copies);

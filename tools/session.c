@@ -97,7 +97,7 @@ static void on_log(void *user, vkf_log_level level, const char *line) {
   fprintf(stderr, "vkformer: %s\n", line);
 }
 
-/* Without a folder for it, no cache. */
+/* Without a folder for it, there is no cache. */
 static bool set_vector_width(unsigned bits) {
   char parent[4096], folder[4096], text[16];
   const bool has_cache = tool_vectors_cache(bits, getenv(TOOL_MESA_CACHE), getenv("XDG_CACHE_HOME"), getenv("HOME"),
@@ -108,7 +108,7 @@ static bool set_vector_width(unsigned bits) {
          (has_cache ? setenv(TOOL_MESA_CACHE, folder, 1) : setenv("MESA_SHADER_CACHE_DISABLE", "true", 1)) == 0;
 }
 
-/* word: of --weights or --kv-cache; NULL: auto. What --activations asks for is no word of theirs. */
+/* word: the value of --weights or --kv-cache; NULL: auto. VKF_STORAGE_Q8 is none of their values: see --activations. */
 static int find_storage(const char *command, const char *option, const char *word, vkf_storage *out) {
   char names[64] = "";
   *out = VKF_STORAGE_AUTO;
@@ -123,7 +123,8 @@ static int find_storage(const char *command, const char *option, const char *wor
   return TOOL_OK;
 }
 
-/* weights: as --weights says. Q8 is how the library calls int8 weights with rounded activations. */
+/* *weights: what --weights says; becomes VKF_STORAGE_Q8, the library's name for int8 weights with rounded activations.
+ */
 static int find_activations(const char *command, const char *word, vkf_storage *weights) {
   if (!word || strcmp(word, "f32") == 0) return TOOL_OK;
   if (strcmp(word, "q8") != 0) return tool_usage_error(command, "--activations: expected f32 or q8, found '%s'", word);

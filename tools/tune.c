@@ -45,7 +45,7 @@ typedef struct tuning {
 
 enum { HOPELESS = 3 }; /* as many times as long as the best so far: not worth a second run */
 static const double AT_ROOF = 0.9;
-static const double OVER_ROOF = 1.1; /* a kernel that is faster has no use for what the roof measures */
+static const double OVER_ROOF = 1.1; /* a kernel that is faster than this share of a roof is not limited by it */
 
 /* ---- what to measure --------------------------------------------------------------------------------------------- */
 
@@ -105,7 +105,7 @@ static void usual_problems(tuning *t, bool full) {
                         widths[][2] = {{512, 512}, {2048, 512}, {512, 2048}};
   const size_t n_rows = full ? sizeof rows / sizeof rows[0] : 3;
   char text[64];
-  /* Matrix cores multiply weights in f16, which only devices that have them are asked for. */
+  /* Problems with weights in f16 are for matrix cores, so only devices that have them measure these. */
   const int n_formats = vkf_device_get_info(t->session.device)->has_cooperative_matrix ? 2 : 1;
   for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++)
     for (size_t r = 0; r < n_rows; r++)
@@ -196,8 +196,8 @@ static int measure_roofs(tuning *t) {
   return exit_code;
 }
 
-/* The roof of multiply-adds is none of matrix cores and integer dot products. The roof of copies is one of kernels that
- * move as much as the copies do, so that caches help both alike. */
+/* The roof of multiply-adds does not limit matrix cores and integer dot products. The roof of copies limits kernels
+ * that move as much as the copies do, so that caches help both alike. */
 static bool is_at_roof(const tuning *t, const tool_measure *m) {
   if (m->outcome != TOOL_MEASURE_DONE) return false;
   const double share = t->peak_gflops > 0 ? m->flops / m->ns / t->peak_gflops : 0;

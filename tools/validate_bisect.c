@@ -160,7 +160,7 @@ static void on_row(void *user, const vkf_validate_row *row) {
   if (row->scope == VKF_SCOPE_NODE) tool_progress(user, "%s", row->part);
 }
 
-/* Tells the fault, keeps it, and sees whether the node alone has it, too. */
+/* Reports the fault, keeps it, and tries whether the node has it alone, too. */
 static int tell_fault(tool_session *session, const tool_args *args, const char *folder, const vkf_result *fault) {
   json_t *node = json_loads(vkf_result_text(fault, 0), 0, NULL), *again = NULL;
   print_node(node, stdout);

@@ -121,7 +121,7 @@ static tool_outcome read_line(tool_worker *w, double deadline, char *line, size_
   }
 }
 
-/* Their limits can differ: an open device may be taken for a smaller one. */
+/* The limits of child and parent can differ: with --limits an open device pretends to be a smaller one. */
 static bool is_same_device(const vkf_device_info *a, const vkf_device_info *b) {
   return memcmp(a->uuid, b->uuid, sizeof a->uuid) == 0 && a->driver_id == b->driver_id &&
          a->driver_version == b->driver_version && strcmp(a->name, b->name) == 0 && strcmp(a->driver, b->driver) == 0;
