@@ -63,8 +63,8 @@ float products(float a, float b, float sum) { return mad(a, b, sum); }
 
 #define SEQS dim[p.out_queries]
 
-// What main() does with each piece of a head. A turn of a loop does several, because drivers may end a loop after so
-// many turns (kern/family.h).
+// What main() does with each piece of a head. A turn of a loop does several pieces, because drivers may end a loop
+// after so many turns (kern/family.h).
 #define ADD_PRODUCTS(d) sum = products(q[d], KEY(from, d), sum);
 #define RESCALE(d) o[d] = mul(o[d], factor);
 #define ADD_VALUE(d) o[d] = mad(PIECE(e), VALUE(from, d), o[d]);

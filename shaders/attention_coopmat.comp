@@ -29,8 +29,8 @@ layout(constant_id = VKF_C_ATTENTION_MATRIX_N) const uint MATRIX_N = 16;
 layout(constant_id = VKF_C_ATTENTION_MATRIX_K) const uint MATRIX_K = 16;
 layout(BINDING(VKF_ATTENTION_WIDE)) buffer Wide { uint is_wide[]; };
 
-// In uvec4 (8 numbers of 16 bits, 4 of 32): rows of q and keys, of values, of scores, of weights. One more than they
-// need, so that neighbours are in different banks.
+// Lengths in uvec4 (8 numbers of 16 bits, 4 of 32) of rows of q and keys, of values, of scores, of weights. Each has
+// one uvec4 more than it needs, so that neighbouring rows are in different banks.
 const uint KEY_STRIDE = KEY_WIDTH / 8 + 1, VALUE_STRIDE = VALUE_WIDTH / 8 + 1;
 const uint SCORE_STRIDE = BN / 4 + 1, WEIGHT_STRIDE = BN / 8 + 1;
 const uint VALUES = BN * KEY_STRIDE, STAGED = VALUES + BN * VALUE_STRIDE;
@@ -88,7 +88,7 @@ void stage_keys_and_values(Place first, uint s0, uint end) {
   }
 }
 
-// q k^T of this subgroup's rows and the tile's keys, into shared memory.
+// Stores q k^T of this subgroup's rows and the tile's keys in shared memory.
 void find_scores(uint row0) {
   coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> b;
   [[unroll]] for (uint n = 0; n < KEY_PIECES; n++) {
@@ -122,7 +122,7 @@ void add_values(uint row0) {
 }
 
 void main() {
-  // The last rows see the most keys of a causal mask: they begin first.
+  // The last rows begin first, because they see the most keys of a causal mask.
   const uint r0 = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * BM;
   const Place first = row_place(r0);
   const uint n_rows = first.span.queries * GROUP;

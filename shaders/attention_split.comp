@@ -52,7 +52,7 @@ void load_row(uint i, Place me, uint lane) {
   EACH_4(K_CHUNKS, LOAD_PIECE)
 }
 
-// Of key u, with every row: the products of this lane's columns.
+// Adds the products of this lane's columns of key u and of every row.
 void add_products(uint i, uint u, uint c, vec4 b) {
   score[i * MAX_TN + u] = products(q[i * MAX_CHUNKS + c], b, score[i * MAX_TN + u]);
 }
@@ -70,7 +70,7 @@ void score_key(uint u, uint row, uint lane) {
   EACH_4(K_CHUNKS, SCORE_PIECE)
 }
 
-// Of row i: the whole scores, then the weights of its keys, -1 where it does not see one.
+// Makes the whole scores of row i, then the weights of its keys; -1: the row does not see the key.
 void finish_score(uint e, Place me, uint s, uint end, inout float risen) {
   float x = score[e];
   [[unroll]] for (uint n = BK / 2; n > 0; n /= 2) x += subgroupShuffleXor(x, n);
@@ -115,7 +115,7 @@ void leave_row(uint i, uint to) {
   cluster_total[to] = total[i];
 }
 
-// What the clusters of the workgroup found of row r, which is its row i.
+// Adds up what the clusters of the workgroup found for row r, which is row i of the workgroup.
 void put_together(uint i, uint r, uint n_rows, uint split, uint own) {
   const uint lane = own % BK, cluster = own / BK;
   barrier(); // the values of the row before have been used
@@ -153,7 +153,7 @@ void main() {
 #define PLACE(i) row_place(min(r0 + (i), n_rows - 1))
 #define LOAD_ROW(i) load_row(i, PLACE(i), lane)
   EACH_8(BM, LOAD_ROW)
-  // A step of the workgroup is a multiple of a block, so that a window's first keys begin one.
+  // A step of the workgroup is a multiple of a block, so that a step begins at the first keys of a window.
   for (uint s0 = max(keys_from(first, first.t), begin); s0 < end; s0 += CLUSTERS * TN) {
     const uint s = s0 + cluster; // the first of this cluster's keys
 #define SCORE_KEY(u) score_key(u, key_row(first, min(s + (u) * CLUSTERS, end - 1)), lane)

@@ -157,7 +157,7 @@ void add_chunk(uint c, Place first, uint s0, uint end, uint row0, uint lane, boo
     stage_values(first, s0, end, c);
     barrier();
   }
-  // No array is indexed by j4: compilers keep this loop, and would make ladders of selects of that.
+  // No array is indexed by j4: compilers keep this loop, and would turn such an index into a ladder of selects.
   [[dont_unroll]] for (uint j4 = 0; j4 < BN / 4; j4++) {
     if (j4 % (VKF_KEY_BLOCK / 4) == 0) {
       const uint n = j4 / (VKF_KEY_BLOCK / 4);
@@ -190,7 +190,7 @@ void store_row(uint i, uint row0, uint r, uint n_rows, uint lane) {
 
 void main() {
   const uint own = gl_LocalInvocationID.x, lane = own % VKF_KEY_BLOCK, row0 = own / VKF_KEY_BLOCK * TM;
-  // The last rows see the most keys of a causal mask: they begin first.
+  // The last rows begin first, because they see the most keys of a causal mask.
   const uint r0 = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * BM;
   const Place first = row_place(r0);
   const uint n_rows = first.span.queries * GROUP;

@@ -38,7 +38,7 @@ void raise(float risen) {
 }
 
 #ifndef FEW
-// A block that all lanes see whole. False: some score is none, and nothing was done.
+// A block that all lanes see whole. False: some key has no score, and nothing was done.
 bool whole_block(Place me, uint s0, Rows k, Rows v) {
   float score[VKF_KEY_BLOCK];
   float risen = top;
@@ -60,7 +60,8 @@ bool whole_block(Place me, uint s0, Rows k, Rows v) {
     score[j] = exp_below(score[j] - top);
     total += score[j];
   }
-  // Eight columns at a time, their sums in registers: the test, which always holds, keeps LLVM from mixing all of them.
+  // Eight columns at a time, with their sums in registers. The test always holds; it keeps LLVM from mixing the columns
+  // of all turns.
   [[unroll]] for (uint d0 = 0; d0 < VALUE_WIDTH / 4; d0 += 2) {
     if (p.key_capacity + VALUE_WIDTH > d0) {
       [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
@@ -111,8 +112,8 @@ void ragged_block(Place me, Place first, uint s0, uint n) {
   }
 }
 
-// What the queries from `first` to `last` see of the block at s0: any key, all keys. The same for all lanes, so that it
-// is computed once.
+// Do the queries from `first` to `last` see any key of the block at s0, and do they see all? This is the same for all
+// lanes, so it is computed once.
 void look(Place first, uint s0, uint last, uint end, out bool any, out bool all) {
   any = HAS_MASK == 0;
   all = s0 + VKF_KEY_BLOCK <= first.span.keys;

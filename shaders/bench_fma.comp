@@ -15,7 +15,7 @@ layout(push_constant, std430) uniform Push {
 };
 layout(set = 0, binding = 0, std430) writeonly buffer Out { float sums_of[]; };
 
-// Rounds of a turn: without fusion LLVM takes the sums one after the other when there are more.
+// Rounds of a turn. With more of them, and without fusion, LLVM computes the sums one after the other.
 #ifdef FUSED
 #define STEP(s) fma(s, half_, one)
 #define AT_ONCE 4

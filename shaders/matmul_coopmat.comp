@@ -122,7 +122,8 @@ void put(uint slice) {
 
 const uint ROWS = TM / MATRIX_M, COLUMNS = TN / MATRIX_N; // pieces of a subgroup
 
-// Workgroups go through so many rows of tiles together: those that run at the same time share rows of x and of w.
+// So many rows of tiles are in one patch of workgroups, so that workgroups that run at the same time share rows of x
+// and of w.
 const uint TOGETHER = 8;
 
 void main() {
@@ -130,7 +131,7 @@ void main() {
   const uint first = index / all * TOGETHER, high = min(TOGETHER, gl_NumWorkGroups.x - first), within = index % all;
   const uint M = dim[p.rows], row0 = (first + within % high) * BM, column0 = within / high * BN;
   const uint sub_row = gl_SubgroupID / (BN / TN) * TM, sub_column = gl_SubgroupID % (BN / TN) * TN;
-  // Variables of main(), and every loop over them is unrolled, so that no matrix is in memory.
+  // Matrices are variables of main(), and every loop over them is unrolled, so that none is in memory.
   coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator> sums[ROWS * COLUMNS];
   coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[ROWS];
   coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> b;
@@ -161,7 +162,7 @@ void main() {
     put(slice);
   }
   barrier();
-  // Pieces pass through shared memory one by one: which lane holds which element is the device's affair.
+  // Pieces pass through shared memory one by one, because each device decides which lane holds which element.
   const uint piece = gl_SubgroupID * PIECE, width = MATRIX_N / 4;
   [[unroll]] for (uint i = 0; i < ROWS; i++) {
     [[unroll]] for (uint j = 0; j < COLUMNS; j++) {

@@ -81,7 +81,8 @@ void main() {
     AT_K(z)
     AT_K(w)
   } while (++k < k4);
-  // One copy of the epilogue in a loop: the sums that stay in registers are not indexed by a variable.
+  // A loop with one copy of the epilogue. It goes over a copy of the sums, so that its variable indexes no sums and
+  // they stay in registers.
   const uint column = column0 + 4 * lane, rows = min(TM, M - row0);
   const vec4 bias = bias_at(column);
   vec4 tile[MAX_TM];

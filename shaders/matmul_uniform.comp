@@ -25,8 +25,8 @@
 #include "lib/pick.glsl"
 layout(constant_id = VKF_C_OUT_PAIRS) const uint PAIRS = 0;
 
-// Inside buffers, so the compiler freezes them: macros, not specialization constants (DEPTH, SUBGROUP_SIZE,
-// VECTORS).
+// DEPTH, SUBGROUP_SIZE and VECTORS are macros, not specialization constants, because buffers are declared with them,
+// and the compiler fixes the sizes of those.
 #define MAX_TM 6
 #define COLUMNS (VECTORS * SUBGROUP_SIZE)
 struct Step_x { vec4 at[DEPTH / 4]; };

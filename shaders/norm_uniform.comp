@@ -27,7 +27,7 @@ FROM_ADDRESS(4) Vectors { vec4 at[SUBGROUP_SIZE / 4]; };
 // Partial sum p of lib/partials.glsl is in lane p % SUBGROUP_SIZE of vector p / SUBGROUP_SIZE.
 #define VECTORS (VKF_ROW_PARTIALS / SUBGROUP_SIZE)
 
-// Each lane's number of the SUBGROUP_SIZE side by side there.
+// Each lane's number of SUBGROUP_SIZE neighbouring ones in memory.
 float vector_at(uint64_t from) {
   float v;
   PICK(v, vec4, Vectors(from).at[f])
@@ -57,10 +57,10 @@ float total_of(float parts[VECTORS]) {
   return two.x + two.y;
 }
 
-// EACH(c, j) for every vector of columns, which begins at column c and is the j-th of its partial sums: AT_ONCE pieces
-// of VECTORS in a turn, because a turn costs as much as four vectors, then single pieces, then what is left.
-// Loops test at their end: this driver jumps over an `if` that no lane takes, but it runs the body of a `for` once more
-// without lanes, and loads by address all the same, behind the end of the row.
+// EACH(c, j) for every vector of columns, which begins at column c and is the j-th of its partial sums. A turn takes
+// AT_ONCE pieces of VECTORS, because it costs as much as four vectors; then come single pieces, then what is left.
+// Loops test at their end (`do`). This driver runs the body of a `for` once too often, without lanes, and in that turn
+// still loads by address, behind the end of the row. It jumps over an `if` that no lane takes.
 #define AT_ONCE 4
 #define FOR_VECTORS(EACH) \
   if (most > 0) { \

@@ -46,8 +46,8 @@ void main() {
   [[dont_unroll]] for (uint k = 0; k < n; k++) most = max(most, floatBitsToUint(x[from + k]) & 0x7fffffffu);
   const uint exponent = most >> 23;
   const bool held = most < VKF_Q8_REFUSED, some = held && exponent >= VKF_Q8_LEAST_EXPONENT;
-  // The mantissa of the largest, 24 bits, is a whole number of 2^(exponent - 150). The scale is another: 1 / 127 of it,
-  // rounded up to 17 bits.
+  // The largest is its mantissa of 24 bits, a whole number, times 2^(exponent - 150). So is the scale: 1 / 127 of the
+  // largest, with a whole number that is rounded up to 17 bits.
   const uint mantissa = most & 0x7fffffu | 0x800000u;
   uint whole = (mantissa + 126) / 127;
   if (whole > 0x20000u) whole = (mantissa + 253) / 254 * 2;

@@ -20,7 +20,7 @@ layout(constant_id = VKF_C_ROPE_ROTARY) const uint ROTARY = 2;
 layout(constant_id = VKF_C_ROPE_INTERLEAVED) const uint INTERLEAVED = 0;
 #include "lib/turn.glsl"
 
-// The column of its head that `column` is; HEAD_WIDTH where it belongs to no head.
+// Which column of its head `column` is; HEAD_WIDTH if it belongs to no head.
 uint head_column(uint column) {
   const uint q = column - p.q_column, k = column - p.k_column; // wraps around below the first
   return q < p.q_width ? q % HEAD_WIDTH : k < p.k_width ? k % HEAD_WIDTH : HEAD_WIDTH;

@@ -46,7 +46,7 @@ bool before(uint a, uint i, uint b, uint j) {
   return a > b || (a == b && i < j);
 }
 
-// The best column of a piece of `size` columns that comes behind the one that was given last.
+// The best column of a piece of `size` columns among those that come behind the column given last.
 void find(uint from, uint columns, uint piece, uint size, uint given, uint given_id) {
   const uint lane = gl_LocalInvocationID.x, begin = piece * size, end = begin + size;
   uint best = NO_KEY;

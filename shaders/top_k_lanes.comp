@@ -25,7 +25,7 @@ const uint PIECES = VKF_MAX_LANES_K / SUBGROUP_SIZE;
 const uint CHUNK = 4 * SUBGROUP_SIZE;
 uint list_key[MAX_PIECES], list_id[MAX_PIECES]; // entry h SUBGROUP_SIZE + l: piece h of lane l
 
-// This lane's columns of the chunk at `first`, those that there are.
+// This lane's columns of the chunk at `first`, as far as the row has them.
 bvec4 are_there(uint first) {
   return lessThan(first + 4 * gl_SubgroupInvocationID + uvec4(0, 1, 2, 3), uvec4(p.width));
 }
@@ -50,8 +50,8 @@ uint bound_of(uvec4 top) {
   return bound;
 }
 
-// Puts a column in its place; those with equal keys that came first stay first. Behind the list's end are NO_KEY and
-// what has left it.
+// Puts a column into the list at its place, behind those with equal keys that came earlier. Behind the end of the list
+// are NO_KEY and columns that have left it.
 void insert(uint new_key, uint id, inout uint count) {
   const uint lane = gl_SubgroupInvocationID, before = (lane + SUBGROUP_SIZE - 1) % SUBGROUP_SIZE;
   uint carried_key = NAN_KEY, carried_id = 0; // of the entry before a piece
@@ -74,7 +74,8 @@ uint last_key() {
   return subgroupShuffle(last, (p.k - 1) % SUBGROUP_SIZE);
 }
 
-// Offers the first column of a chunk with a key over `over`: `who` has one. A full list takes what is over its last.
+// Offers the list the first column of a chunk with a key over `over`; `who` are the lanes that have one. A full list
+// takes only keys over its last one.
 void offer(inout uvec4 mine, uint who, uint first, inout uint over, inout uint count) {
   const bvec4 hit = greaterThan(mine, uvec4(over));
   const uint lane = findLSB(who), c = hit.x ? 0 : hit.y ? 1 : hit.z ? 2 : 3;
@@ -107,8 +108,8 @@ void main() {
   const uint bound = bound_of(tops_of(begin, whole, has_nan));
   uint over = bound == NO_KEY ? NO_KEY : bound - 1, count = 0;
   [[unroll]] for (uint h = 0; h < PIECES; h++) list_key[h] = NO_KEY;
-  // A turn a column that is put into the list. The loop in it goes on to the next chunk that has one; the last chunk is
-  // what is behind whole ones.
+  // Each turn puts one column into the list. The inner loop goes on to the next chunk that has one; the last chunk has
+  // the columns behind the whole chunks.
   uint c = 0, who;
   uvec4 mine = whole > 0 ? keys(chunk(begin, 0)) : keys_until(begin, 0);
   for (;;) {

@@ -33,7 +33,7 @@ const float LOWEST = -3.402823466e38; // where a running maximum starts: finite,
 #include "lib/spans.glsl"
 #define SPANS 7
 
-// The place of this invocation: query t of sequence seq in head. Kernels leave out what is no query of a span.
+// The place of this invocation: query t of sequence seq in head. Kernels skip a t that is no query of the span.
 struct Place {
   uint seq, head, t;
   Span span;
@@ -48,7 +48,8 @@ Place place_in(uint seq, uint head, uint t) {
 
 Place place_of(uint t) { return place_in(gl_WorkGroupID.z, gl_WorkGroupID.y, t); }
 
-// In kernels with a workgroup for each query: queries that x cannot count are in y, behind the heads.
+// In kernels with a workgroup for each query. If there are more queries than the grid may have in x, the others are in
+// y, behind the heads.
 Place query_place() {
   Place me = place_of(gl_WorkGroupID.y / HEADS * gl_NumWorkGroups.x + gl_WorkGroupID.x);
   me.head = gl_WorkGroupID.y % HEADS;
@@ -60,14 +61,15 @@ uint row_of(Place a) { return a.span.row + a.t; }
 
 const uint GROUP = HEADS / KV_HEADS; // heads that share a head of keys and values
 
-// In kernels whose gl_WorkGroupID.y is such a head: row r of its queries, the heads of a query side by side.
+// In kernels whose gl_WorkGroupID.y is a head of keys and values: row r of its queries, with the heads of a query side
+// by side.
 Place row_place(uint r) {
   Place me = place_of(r / GROUP);
   me.head = gl_WorkGroupID.y * GROUP + r % GROUP;
   return me;
 }
 
-// Keys that may be seen by the queries up to t: later ones need no look.
+// The end of the keys that queries up to t may see.
 uint keys_until(Place a, uint t) { return CAUSAL != 0 ? min(a.span.keys, a.span.past + t + 1) : a.span.keys; }
 
 // Where the mask of key s is.
@@ -106,7 +108,7 @@ bool sees(Place a, uint s) {
   return seen;
 }
 
-// The row of k and v that holds key s: times the width it is the first element.
+// The row of k and v that holds key s. Its first element is at this number times the width.
 uint key_row(Place a, uint s) {
   const uint slot = HAS_ANCESTRY != 0 ? ancestry[at[5].x + a.seq * p.ancestry_stride + s] : a.span.slot;
   return (slot * KV_HEADS + a.head / GROUP) * p.key_capacity + a.span.first + s;

@@ -27,7 +27,8 @@ void finish_with(uint row, uint column, float sum, float bias, float residual) {
 }
 
 #ifdef TEXEL
-// Bias and residual through texel buffers, four columns from a multiple of four on. Behind their end they are zeros.
+// Bias and residual through texel buffers: four columns, the first a multiple of four. Behind the end of a buffer they
+// are zeros.
 layout(set = 0, binding = 3) uniform samplerBuffer bias4;
 layout(set = 0, binding = 4) uniform samplerBuffer residual4;
 vec4 bias_at(uint column) { return HAS_BIAS != 0 ? texelFetch(bias4, int(at[2].x + column / 4)) : vec4(0.0); }

@@ -17,8 +17,8 @@ vec2 unpack2(uint word) {
 }
 float unpack(uint word, uint i) { return unpack2(word >> i * 16).x; }
 vec4 unpack4(uvec2 words) { return vec4(unpack2(words.x), unpack2(words.y)); }
-// The other way, to nearest even in whole numbers, because drivers round packHalf2x16 as they like. What is infinite or
-// would be is NaN: see vkf_format_cached.
+// The other direction: to nearest even by whole numbers, because drivers may round packHalf2x16 as they like. A number
+// that is or would become infinite becomes NaN: see vkf_format_cached().
 uint half_of(float value) {
   const uint bits = floatBitsToUint(value), magnitude = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;
   const uint exponent = magnitude >> 23, fraction = magnitude & 0x7fffffu | 0x800000u;

@@ -1,7 +1,8 @@
 // Numbers rounded to f16, for kernels of cooperative matrices; is_beyond_halves() says whether some could not be.
 uvec4 largest = uvec4(0); // bits of magnitudes
 
-// To nearest even by whole numbers, after which packing has nothing left to round: devices round it as they like.
+// Rounds to nearest even by whole numbers, so that packing has nothing left to round: devices may round there as they
+// like.
 vec4 nearest_halves(vec4 v) {
   uvec4 bits = floatBitsToUint(v);
   largest = max(largest, bits & 0x7fffffffu);

@@ -10,7 +10,8 @@ layout(constant_id = VKF_C_BM) const uint BM = 1;
 layout(constant_id = VKF_C_BN) const uint BN = 1;
 layout(constant_id = VKF_C_BK) const uint BK = 1;
 layout(constant_id = VKF_C_TN) const uint TN = 1;
-// SwiftShader unrolls loops before it knows specialization constants: kernels that it needs fast get these as macros.
+// SwiftShader unrolls loops before it knows specialization constants. Kernels that must be fast there have these as
+// macros.
 #ifndef SUBGROUP_SIZE
 layout(constant_id = VKF_C_SUBGROUP_SIZE) const uint SUBGROUP_SIZE = 1;
 #endif
@@ -23,7 +24,8 @@ layout(push_constant, std430) uniform Push {
   uvec2 at[VKF_PUSH_OPERANDS];
   PARAMS p;
 };
-// The columns of a row by invocation, where gl_NumWorkGroups.y workgroups share them (family columns; else it is one).
+// Which columns of a row an invocation has. gl_NumWorkGroups.y workgroups share a row (in family columns; else it is
+// one).
 #define FIRST_COLUMN (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x)
 #define COLUMN_STEP (gl_NumWorkGroups.y * gl_WorkGroupSize.x)
 

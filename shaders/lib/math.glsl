@@ -23,7 +23,7 @@ float mul(float a, float b) {
   precise float y = a * b;
   return y;
 }
-// The one multiply-add of all sums, so that every variant rounds alike on a device.
+// All sums use this multiply-add, so that every variant rounds alike on a device.
 float mad(float a, float b, float c) { return fma(a, b, c); }
 float quotient(float a, float b) {
   precise float y = a / b;

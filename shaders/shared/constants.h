@@ -30,8 +30,9 @@
 #define VKF_C_SPLIT_K 19     /* k of a split */
 #define VKF_C_SPLIT_WIDTH 20 /* columns of the dispatch */
 #define VKF_C_OUT_PAIRS 21   /* 1: rows of the result are pairs of columns that may leave in one store */
-/* Columns of a row of x that share a scale where the weight is in q8. Of their largest magnitude, in the bits of a
- * float: the least exponent, 2^-100, below which the block is zeros; and the least number that int8 does not hold. */
+/* Columns of a row of x that share a scale if the weight is in q8; limits of the largest magnitude of such a block, in
+ * the bits of a float: the exponent of 2^-100, below which the block is zeros, and the least number that int8 cannot
+ * hold. */
 #define VKF_Q8_BLOCK 32
 #define VKF_Q8_LEAST_EXPONENT 27
 #define VKF_Q8_REFUSED 0x7f7e0001u
@@ -118,7 +119,7 @@
 
 /* Keys per step of the online softmax in every kernel, from the first key of the mask: part of the order of sums. */
 #define VKF_KEY_BLOCK 16
-/* What weights of attention are multiplied with before they become f16. */
+/* By what weights of attention are multiplied before they become f16. */
 #define VKF_HALF_WEIGHT 32768.0f
 /* The largest head width that attention takes. */
 #define VKF_MAX_HEAD_WIDTH 256
@@ -141,7 +142,7 @@
 /* Vectors of a row that an invocation of norm_wide has registers for, and subgroups of a workgroup. */
 #define VKF_NORM_MAX_VECTORS 8
 #define VKF_NORM_MAX_SUBGROUPS 64
-/* Columns of one workgroup where a row of log_softmax is split. */
+/* Columns of one workgroup if a row of log_softmax is split. */
 #define VKF_SOFTMAX_SPLIT 2048
 /* Columns that an invocation of its second stage loads before it stores the first of them. */
 #define VKF_SOFTMAX_AT_ONCE 8

@@ -66,7 +66,8 @@ VKF_FN float tanh_f32(float x) {
   return x < 0.0f ? -y : y;
 }
 
-/* max(x, 0); NaN for NaN, by its bits: NVIDIA's compiler makes of a comparison a maximum, which drops it. */
+/* max(x, 0), and NaN for NaN. NaN is found by its bits, because NVIDIA's compiler turns a comparison into a maximum,
+ * which drops NaN. */
 VKF_FN float relu(float x) {
   return is_nan(x) ? x : x < 0.0f ? 0.0f : x;
 }
