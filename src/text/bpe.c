@@ -44,7 +44,7 @@ static bool read_merge(const json_t *json, vkf_text_string *left, vkf_text_strin
 
 vkf_status vkf_text_bpe_add_merge(vkf_text_model *model, vkf_text_loader *loader, size_t rank, vkf_text_string left,
                                   vkf_text_string right) {
-  /* The right piece loses the prefix that it carries as a piece within a word. */
+  /* Without the prefix that the right piece has as a piece within a word. */
   size_t skip = VKF_MIN(model->prefix.size, right.size), size = left.size + right.size - skip;
   char *joined = vkf_text_model_scratch(model, size + 1);
   if (joined == NULL) return VKF_ERROR_MEMORY;

@@ -46,7 +46,8 @@ static vkf_status number_m2m(vkf_text_legacy *o) {
   return put_names(o, codes != NULL && strcmp(codes, "wmt21") == 0 ? WMT21 : M2M100, "__", &id);
 }
 
-/* <s> <pad> </s> <unk>, then the pieces behind <unk> <s> </s>, which are one id further than in the file. */
+/* The ids are <s> <pad> </s> <unk>, then the pieces that follow <unk> <s> </s> in the file; their ids are one more than
+ * there. */
 static vkf_status number_fairseq(vkf_text_legacy *o) {
   static const char *const first[] = {"<s>", "<pad>", "</s>", "<unk>"};
   size_t id = o->spm->n_pieces + 1;

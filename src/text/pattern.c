@@ -236,7 +236,8 @@ vkf_status vkf_text_pattern_ranges(vkf_text_pattern *pattern, vkf_text_string te
     size_t start, end = 0;
     VKF_CALL(find(pattern, text, from, &start, &end));
     if (start == SIZE_MAX) break;
-    if (start == end && end == last_end) { /* nothing right behind a match is none: go on behind the next character */
+    /* An empty match right behind a match does not count: go on behind the next character. */
+    if (start == end && end == last_end) {
       if (from == text.size) break;
       vkf_text_char_at(text, from, &from);
       continue;

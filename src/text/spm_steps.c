@@ -187,7 +187,7 @@ vkf_status vkf_text_spm_load_normalizer(vkf_text_loader *loader, const vkf_text_
 
 /* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
-/* Space marks become spaces; those that the normalizer put before the text, or would have taken away, are left out. */
+/* Space marks become spaces. Those that the normalizer adds before the text, or would remove, are left out. */
 static vkf_status decode(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
                          const vkf_text_sink *out) {
   vkf_text_string piece = in->text;

@@ -27,8 +27,8 @@ done:
   return st == VKF_OK ? st : vkf_env_prefix(loader->env, st, "%s: ", file->name);
 }
 
-/* clean_up_tokenization_spaces. As in transformers 5, BPE of a tokenizers library has no part in it; what the classes
- * with ids of their own for a SentencePiece model's pieces (Marian, M2M-100) make of it has. */
+/* Does clean_up_tokenization_spaces apply? As in transformers 5 it does not for BPE of the tokenizers library, but it
+ * does for classes that give ids of their own to the pieces of a SentencePiece model (Marian, M2M-100). */
 static vkf_status load_clean_up(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const vkf_text_file *file) {
   vkf_status st = VKF_OK;
   json_t *config = NULL;
