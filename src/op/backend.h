@@ -57,10 +57,10 @@ typedef struct vkf_program_options {
   vkf_memory *memory; /* inputs and results are in it, until another program of this memory is written to or run; NULL:
                          the program has memory of its own */
   bool keep_all;      /* every slot stays readable after a run (validation) */
-  bool statistics;    /* the driver keeps what it tells about the kernels */
+  bool statistics;    /* the driver keeps what it reports about the kernels */
   vkf_timing timing;  /* what is timed at least */
-  const char
-      *variant; /* force this variant for its op wherever it fits; NULL: none. VKF_ERROR_ARGUMENT if it fits nowhere */
+  /* Forces this variant for its op wherever it fits; NULL: none. VKF_ERROR_ARGUMENT if it fits nowhere. */
+  const char *variant;
 } vkf_program_options;
 
 typedef struct vkf_block_stats {

@@ -248,9 +248,9 @@ double vkf_vkop_effort(const vkf_program *p, uint32_t node, const vkf_dims *dims
 static vkf_status segment_begin(vkf_program *p, const vkf_block *block) {
   static const vkf_gpu_timing timings[] = {VKF_GPU_TIMING_NONE, VKF_GPU_TIMING_BLOCK, VKF_GPU_TIMING_DISPATCH};
   const vkop_node *last = &p->nodes[block->first_node + block->n_nodes - 1];
-  const uint32_t n =
-      last->first_grid + last->n_shards * VKF_MAX_STAGES - p->nodes[block->first_node].first_grid; /* at most */
-  const vkf_gpu_block_params params = {block->name, timings[p->timing], n};
+  const uint32_t end = last->first_grid + last->n_shards * VKF_MAX_STAGES;
+  const uint32_t most = end - p->nodes[block->first_node].first_grid; /* dispatches */
+  const vkf_gpu_block_params params = {block->name, timings[p->timing], most};
   return vkf_gpu_block_begin(p->backend->device, &params, &p->segments[p->n_segments].gpu);
 }
 

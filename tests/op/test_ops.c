@@ -401,8 +401,8 @@ static void test_a_class_has_one_set_of_bits(void **state) {
   const vkf_op ops[] = {VKF_OP_NORM, VKF_OP_LOG_SOFTMAX, VKF_OP_ATTENTION};
   size_t n = 0, n_compared = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
-  const bool is_fast =
-      vkf_kern_order(vkf_gpu_device_caps(d->device->gpu), false) == VKF_ORDER_FAST; /* what is chosen */
+  /* The order class that is chosen. */
+  const bool is_fast = vkf_kern_order(vkf_gpu_device_caps(d->device->gpu), false) == VKF_ORDER_FAST;
   for (size_t o = 0; o < VKF_COUNT(ops); o++) {
     size_t n_cases = 0, n_expected = 0, n_found = 0;
     const vkf_case *cases = vkf_op_cases(ops[o], &n_cases);

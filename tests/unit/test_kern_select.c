@@ -683,8 +683,8 @@ static void tiles_of_matrices_are_whole(void **state) {
     assert_true(v->tile.gemm.bm % v->tile.gemm.tm == 0 && v->tile.gemm.bn % v->tile.gemm.tn == 0);
     assert_true(v->tile.gemm.tm % v->matrix.m == 0 && v->tile.gemm.tn % v->matrix.n == 0 &&
                 v->tile.gemm.bk % v->matrix.k == 0);
-    assert_true(v->matrix.k % 8 == 0 &&
-                v->matrix.n % 4 == 0); /* words of shared memory hold eight numbers, or four sums */
+    /* A uvec4 of shared memory holds eight numbers, or four sums. */
+    assert_true(v->matrix.k % 8 == 0 && v->matrix.n % 4 == 0);
     assert_int_equal(vkf_kern_workgroup(v),
                      v->tile.gemm.bm / v->tile.gemm.tm * (v->tile.gemm.bn / v->tile.gemm.tn) * v->subgroup);
   }
