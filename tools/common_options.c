@@ -16,9 +16,9 @@ const tool_option_group tool_device_options = TOOL_GROUP("Device", device_option
 static const tool_option driver_options[] = {
     {"icd", 0, TOOL_TEXTS, offsetof(tool_args, icd_files), "FILE", "one more Vulkan driver manifest; repeatable"},
     {"limits", 0, TOOL_NAME, offsetof(tool_args, limits), "NAME|FILE",
-     "plan as on a smaller device: least, pi, mali, adreno, intel,\nm1, deck or a JSON file"},
+     "pretend that the device is smaller: least, pi, mali, adreno,\nintel, m1, deck or a JSON file"},
     {"no-wide-vectors", 0, TOOL_FLAG, offsetof(tool_args, no_wide_vectors), NULL,
-     "leave lavapipe its usual vector width on processors with\nAVX-512"},
+     "keep lavapipe's usual vector width on processors with AVX-512"},
 };
 const tool_option_group tool_driver_options = TOOL_GROUP("Drivers", driver_options);
 
@@ -59,7 +59,7 @@ static const tool_option generation_options[] = {
      "with --num-beam-groups: what a token loses for each beam of an\nearlier group that has just taken it"},
     {"force-words-ids", 0, TOOL_KEY_IDS, 0, "LISTS", "sequences that appear in each text, with beams: [5,6],[7]"},
     {"return-alternatives", 0, TOOL_KEY_TRUE, 0, NULL,
-     "the N texts of --num-return-sequences or --n-best begin with\nthe N most likely tokens, each another"},
+     "the N texts of --num-return-sequences or --n-best begin with\nthe N most likely tokens, one with each"},
     {"repetition-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "over 1: tokens that occurred before become less likely"},
     {"no-repeat-ngram-size", 0, TOOL_KEY_WHOLE, 0, "N", "never repeat N tokens in a row"},
     {"encoder-repetition-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "over 1: tokens of the source become more likely"},

@@ -108,9 +108,8 @@ const tool_command tool_generate = {
         "Greedy and beam search give what transformers' generate gives for the same\n"
         "configuration; with --do-sample the text depends on seed, line and prompt alone. A prompt that is skipped "
         "gives\n"
-        "an empty line. If a model with a decoder alone gets a prompt that is too long, --long truncate keeps its "
-        "last\n"
-        "words, which the text continues; --long split is refused.",
+        "an empty line. If a model has only a decoder and a prompt is too long, --long truncate keeps its last words,\n"
+        "which the text continues; --long split is refused.",
     .examples =
         "  vkformer generate gpt2 --prompt \"Once upon a time\" --do-sample --top-p 0.9 --seed 1\n"
         "  vkformer generate models/en-es --inputs in.safetensors --outputs out.safetensors --num-beams 4\n",

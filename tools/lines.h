@@ -61,8 +61,8 @@ extern const tool_option_group tool_line_options;
 #define TOOL_INVALID_OPTION                                                                                          \
   {                                                                                                                  \
     "invalid", 0, TOOL_TEXT, offsetof(tool_args, invalid), "RULE",                                                   \
-        "a text that is not UTF-8, has a zero byte or no tokens, or for which\nno ids are found: skip (default), "   \
-        "fail, or replace (wrong bytes\nbecome U+FFFD);\nskipped texts are named at the end, and the exit code is 4" \
+        "a text that is not UTF-8, has a zero byte or no tokens, or for\nwhich no ids are found: skip (default), "   \
+        "fail, or replace (wrong\nbytes become U+FFFD). Skipped texts are named at the end, and\nthe exit code is 4" \
   }
 
 /* TOOL_OK, or TOOL_USAGE after a message: --long and --invalid; texts that name a file or a model's folder. */

@@ -339,7 +339,7 @@ static const tool_option options[] = {
      "||| 0-0 1-2;\na number from 0 to 1: all with more weight; soft: all weights.\nIn JSON a list of [from, to, "
      "weight]; soft: of all weights"},
     {"replace-unknowns", 0, TOOL_FLAG, offsetof(tool_args, replace_unknowns), NULL,
-     "put the word of the text at which an unknown token looks most\nin its place"},
+     "replace an unknown token by the word of the text at which it\nlooks most"},
     {"align-heads", 0, TOOL_TEXT, offsetof(tool_args, align_heads), "HEADS",
      "the heads whose mean says what looks where: LAYER:HEAD,...\nfrom 0; all; or auto:FILE: those that look at the "
      "same tokens\nmost in the texts of FILE. Default: all of the last layer"},
