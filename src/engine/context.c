@@ -87,7 +87,7 @@ vkf_status vkf_engine_instance(vkf_context *ctx) {
     vkf_file_map_close(&map);
   }
   if (st == VKF_OK) st = vkf_gpu_instance_create(&ctx->env, &params, &ctx->instance);
-  if (st == VKF_ERROR_NO_DEVICE) { /* no loader: the list is ref alone; the reason is told who asks for Vulkan */
+  if (st == VKF_ERROR_NO_DEVICE) { /* no loader: only ref is listed; who asks for Vulkan gets this reason */
     snprintf(ctx->no_loader, sizeof ctx->no_loader, "%s", ctx->env.message);
     vkf_env_clear(&ctx->env);
     st = VKF_OK;

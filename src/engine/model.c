@@ -34,7 +34,7 @@ static void destroy(vkf_model **model) {
   *model = NULL;
 }
 
-/* Who is told how far loading is. */
+/* What is needed to report how far loading is. */
 typedef struct watcher {
   vkf_env *env;
   const vkf_weight_source *source;

@@ -21,7 +21,7 @@ typedef struct vkf_shared_tokenizer {
 
 /* A tokenizer as one thread sees it. */
 struct vkf_tokenizer {
-  vkf_env *env;         /* that is told of failures */
+  vkf_env *env;         /* gets the failures */
   vkf_session *session; /* whose thread uses it; NULL: the context's */
   vkf_shared_tokenizer *shared;
   vkf_shared_tokenizer own; /* of one that was opened; else it is a model's, which closes it */

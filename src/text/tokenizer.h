@@ -50,7 +50,7 @@ typedef struct vkf_text_files {
  * WordPiece (words), SentencePiece (spm), Marian (spm, target_spm, vocab), mBART and XLM-R (spm), M2M-100 (spm, vocab).
  * The files' bytes are not needed afterwards. VKF_ERROR_FORMAT for a bad file, VKF_ERROR_UNSUPPORTED with the name of a
  * step, an option or a class that is not known. A SentencePiece model of no known class is read as it is: no tokens are
- * added, and text is never taken for a token that is not text. VKF_ERROR_FILE: there are not enough files. */
+ * added, and text that is written like one ("</s>") stays text. VKF_ERROR_FILE: there are not enough files. */
 vkf_status vkf_text_tokenizer_create(vkf_env *env, const vkf_text_files *files, vkf_text_tokenizer **out);
 void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer);
 
