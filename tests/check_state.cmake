@@ -1,9 +1,9 @@
 # cmake -D OBJDUMP=objdump -D LIBRARY=libvkformer.a -P check_state.cmake
 #
 # The library has no global state: nothing in it is written but what each thread has for itself (the innermost callback,
-# and a mark that tells threads apart) and a lock, of making instances.
+# and the session that refused its last call) and a lock, of making instances.
 cmake_minimum_required(VERSION 3.22)
-set(allowed here innermost making)
+set(allowed refusal innermost making)
 execute_process(COMMAND ${OBJDUMP} -t ${LIBRARY} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n]* \\.t?(bss|data)[^\n\t]*\t[^\n]*" lines "${symbols}")
 set(found "")

@@ -56,7 +56,7 @@ struct vkf_session {
   vkf_tokenizer tokenizer; /* the model's, for this session's thread */
   pthread_mutex_t busy;    /* held during a call */
   atomic_bool is_closing;  /* its model is being closed: no call begins any more */
-  uint64_t number;         /* from 1; no other session of the process has it */
+  uint64_t created;        /* by vkf_clock_ns() */
   vkf_session *next;       /* of the context */
 };
 

@@ -13,8 +13,6 @@
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-static _Atomic uint64_t n_created; /* sessions of this process */
-
 static vkf_status make_backend(vkf_session *s) {
   vkf_device *dev = s->model->dev;
   if (dev->gpu) {
@@ -73,7 +71,7 @@ vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params
   s->own = env;
   s->tokenizer = (vkf_tokenizer){.env = s->env, .session = s, .shared = &model->tokenizer};
   pthread_mutex_init(&s->busy, NULL);
-  s->number = atomic_fetch_add(&n_created, 1) + 1;
+  s->created = vkf_clock_ns();
   VKF_TRY(VKF_PARAMS_READ(s->env, vkf_session_params, params, &p));
   s->kv_cache_bytes = p.kv_cache_bytes;
   VKF_TRY(make_backend(s));

@@ -5,8 +5,15 @@
 
 #include "engine/opened.h"
 
-/* The session that refused this thread's last call on it, because another thread ran one; 0: none did. */
-static _Thread_local uint64_t refused_by;
+/* The session that refused this thread's last call on it, because another thread ran one; NULL: none did. */
+static _Thread_local struct {
+  const vkf_session *session;
+  uint64_t created; /* when: another one may have its address later */
+} refusal;
+
+static bool has_refused_me(const vkf_session *s) {
+  return refusal.session == s && refusal.created == s->created;
+}
 
 static const char BUSY[] =
     "expected a session that no other thread uses, found one that runs a call of another thread: create a session for "
@@ -27,10 +34,11 @@ vkf_status vkf_engine_session_begin(vkf_session *s, const char *call) {
   vkf_status st = VKF_OK;
   if (vkf_env_in_callback(&s->own, call)) return VKF_ERROR_ARGUMENT;
   if (!take(s)) {
-    refused_by = s->number;
+    refusal.session = s;
+    refusal.created = s->created;
     return VKF_ERROR_ARGUMENT;
   }
-  if (refused_by == s->number) refused_by = 0;
+  if (has_refused_me(s)) refusal.session = NULL;
   vkf_env_clear(&s->own);
   if (!s->model || atomic_load(&s->is_closing))
     VKF_FAIL(&s->own, VKF_ERROR_ARGUMENT,
@@ -50,7 +58,7 @@ vkf_status vkf_engine_session_end(vkf_session *s, vkf_status st, vkf_result **re
 
 const char *vkf_session_message(vkf_session *s) {
   if (!s) return "";
-  if (refused_by == s->number) return BUSY;
+  if (has_refused_me(s)) return BUSY;
   if (vkf_env_callback_runs(&s->own)) return s->own.message;
   if (!take(s)) return BUSY;
   pthread_mutex_unlock(&s->busy);
