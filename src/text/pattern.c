@@ -1,8 +1,8 @@
 /* pattern: literal texts and regular expressions.
  *
  * tokenizer.json has regular expressions in Oniguruma's Ruby syntax; PCRE2 runs them. The two agree on most of what
- * such files use; translate() rewrites the rest (\s, \w, \v, \uHHHH, {,n}) and refuses what PCRE2 would read as
- * something else (\h, \b, nested classes, && in a class, the flags m and s). Texts are well-formed UTF-8.
+ * such files use; translate() rewrites the rest (\s, \w, \v, \uHHHH, {,n}, scripts, [:alpha:]) and refuses what PCRE2
+ * would read as something else (\h, \b, nested classes, && in a class, the flags m and s). Texts are well-formed UTF-8.
  *
  * Oniguruma itself was tried. Debian's shared library exports POSIX names (regcomp, regexec), which take the place of
  * libc's in Mesa's drivers; under AddressSanitizer a process then hangs while the Vulkan instance is made.
@@ -33,6 +33,51 @@ static void release(void *memory, void *user) {
 /* ---- Oniguruma's syntax to PCRE2's ------------------------------------------------------------------------------- */
 
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+/* Outside a class Oniguruma's \w has these numbers below U+0100, too. */
+#define WORD_ALONE WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+
+/* PCRE2 reads \p{sc:NAME} where NAME is a script. */
+static bool is_script(const char *name, size_t n) {
+  char regex[64];
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  snprintf(regex, sizeof regex, "\\p{sc:%.*s}", (int)VKF_MIN(n, 40u), name);
+  pcre2_code *code = pcre2_compile((PCRE2_SPTR)regex, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &error, &offset, NULL);
+  pcre2_code_free(code);
+  return code != NULL;
+}
+
+/* \p{NAME}, \p{^NAME} and \P{NAME}. Alone, the name of a script means the script with its extensions to PCRE2, such as
+ * the punctuation of Han, and the script to Oniguruma. PCRE2 lacks the long names of categories. Returns how many
+ * characters it took, 0: it is none of these. */
+static size_t translate_property(vkf_text_string text, size_t at, vkf_text *out) {
+  static const char *const categories[][2] = {{"Letter", "L"},      {"Mark", "M"},   {"Number", "N"},
+                                              {"Punctuation", "P"}, {"Symbol", "S"}, {"Separator", "Z"},
+                                              {"Other", "C"}};
+  size_t from = at + 2, to = from;
+  if (text.size - at < 4 || text.data[at + 1] != '{') return 0;
+  if (text.data[from] == '^') to = ++from;
+  while (to < text.size && text.data[to] != '}') to++;
+  if (to == text.size) return 0;
+  const char *name = text.data + from, *scope = is_script(name, to - from) ? "sc:" : "";
+  size_t n = to - from;
+  for (size_t i = 0; i < VKF_COUNT(categories); i++)
+    if (n == strlen(categories[i][0]) && !memcmp(name, categories[i][0], n)) name = categories[i][1], n = 1;
+  vkf_text_printf(out, "\\%c{%s%s%.*s}", text.data[at], from > at + 2 ? "^" : "", scope, (int)n, name);
+  return to + 1 - at;
+}
+
+/* A bracket of POSIX in a class, [:name:], as Oniguruma reads it; NULL: as PCRE2 does. */
+static const char *posix_class(const char *name, size_t n) {
+  static const char *const classes[][2] = {{"[:alpha:]", "\\p{Alphabetic}"}, {"[:alnum:]", "\\p{Alphabetic}\\p{Nd}"},
+                                           {"[:blank:]", "\\p{Zs}\\t"},      {"[:lower:]", "\\p{Lowercase}"},
+                                           {"[:punct:]", "\\p{P}\\p{S}"},    {"[:space:]", "\\p{White_Space}"},
+                                           {"[:upper:]", "\\p{Uppercase}"},  {"[:word:]", WORD},
+                                           {"[:xdigit:]", "0-9A-Fa-f"}};
+  for (size_t i = 0; i < VKF_COUNT(classes); i++)
+    if (n == strlen(classes[i][0]) && !memcmp(name, classes[i][0], n)) return classes[i][1];
+  return NULL;
+}
 
 /* One escape: text.data[at] is the character after the backslash. Returns how many characters it took, 0: refused. */
 static size_t translate_escape(vkf_text_string text, size_t at, bool in_class, vkf_text *out) {
@@ -48,17 +93,22 @@ static size_t translate_escape(vkf_text_string text, size_t at, bool in_class, v
       vkf_text_printf(out, "\\x0b");
       return 1;
     case 'w':
-      vkf_text_printf(out, in_class ? WORD : "[" WORD "]");
+      vkf_text_printf(out, in_class ? WORD : "[" WORD_ALONE "]");
       return 1;
     case 'W':
       if (in_class) return 0;
-      vkf_text_printf(out, "[^" WORD "]");
+      vkf_text_printf(out, "[^" WORD_ALONE "]");
       return 1;
     case 'u': {
       if (text.size - at < 5) return 0;
       vkf_text_printf(out, "\\x{%.4s}", text.data + at + 1);
       return 5;
     }
+    case 'p':
+    case 'P': {
+      const size_t n = translate_property(text, at, out);
+      if (n > 0) return n;
+    } /* fall through */
     default:
       if (strchr("hHbByYKGQENOgkCRX", c) != NULL) return 0;
       vkf_text_append(out, "\\", 1);
@@ -123,6 +173,12 @@ static bool translate(vkf_text_string text, vkf_text *out, const char **why) {
     if (in_class && c == '[') { /* [:name:] */
       while (i + n < text.size && text.data[i + n] != ']') n++;
       if (i + n < text.size) n++;
+      const char *class = posix_class(text.data + i, n);
+      if (class != NULL) {
+        vkf_text_printf(out, "%s", class);
+        i += n;
+        continue;
+      }
     } else if (!in_class && c == '[') {
       in_class = true;
       if (i + n < text.size && text.data[i + n] == '^') n++;

@@ -538,7 +538,17 @@ static void regular_expressions(void **state) {
                                          "1-b",
                                          "a|\u0663"
                                          "1|-b"},
-                                        {"a++b", "aab", "aab"}};
+                                        {"a++b", "aab", "aab"},
+                                        {"\\\\w+", "x\u00b2-", "x\u00b2|-"},
+                                        {"[\\\\w]+", "x\u00b2-", "x|\u00b2-"},
+                                        {"\\\\p{Han}+", "\u4e2d\u3001\u56fd", "\u4e2d|\u3001|\u56fd"},
+                                        {"\\\\p{^Han}+", "\u4e2d\u3001\u56fd", "\u4e2d|\u3001|\u56fd"},
+                                        {"\\\\P{Han}", "\u4e2d\u3001\u56fd", "\u4e2d|\u3001|\u56fd"},
+                                        {"\\\\p{Letter}+", "1ab2", "1|ab|2"},
+                                        {"[[:punct:]]", "a\u20acb", "a|\u20ac|b"},
+                                        {"[[:blank:]]", "a\u180e b", "a\u180e| |b"},
+                                        {"[[:xdigit:]]+", "\uff21bx", "\uff21|b|x"},
+                                        {"[[:^alpha:]]+", "a1", "a|1"}};
   char step[200];
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     snprintf(step, sizeof(step), "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\"}",
