@@ -8,6 +8,10 @@
 #include "text/internal.h"
 
 #include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define UNKNOWN_PENALTY 10.0
 
@@ -79,6 +83,28 @@ void vkf_text_unigram_init(vkf_text_model *model, const double *scores, double l
   model->unk_score = lowest - UNKNOWN_PENALTY;
 }
 
+/* The score that the tokenizers library computes with. serde_json takes the digits of a number as a whole number, which
+ * it rounds to double, and divides by a power of ten, so numbers of more than 15 digits can be an ulp off. It matters:
+ * the sums of the same pieces in another order are equal but for such errors, and they choose between them. */
+static double score_of(double exact) {
+  char digits[32], power[16];
+  uint64_t whole = 0;
+  int n = 0, exponent = 0;
+  for (int precision = 14; precision <= 16; precision++) { /* the shortest that give the number */
+    snprintf(digits, sizeof digits, "%.*e", precision, fabs(exact));
+    if (strtod(digits, NULL) == fabs(exact)) break;
+  }
+  for (const char *at = digits; *at != 'e' && *at != 0; at++)
+    if (*at >= '0' && *at <= '9') whole = 10 * whole + (uint64_t)(*at - '0'), n++;
+  if (whole == 0 || strchr(digits, 'e') == NULL) return exact;
+  exponent = atoi(strchr(digits, 'e') + 1) - (n - 1);
+  for (; whole % 10 == 0; exponent++) whole /= 10;
+  if (exponent < -300 || exponent > 300) return exact;
+  snprintf(power, sizeof power, "1e%d", abs(exponent));
+  const double scale = strtod(power, NULL), value = exponent < 0 ? (double)whole / scale : (double)whole * scale;
+  return exact < 0 ? -value : value;
+}
+
 vkf_status vkf_text_unigram_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
   const json_t *vocab = json_object_get(json, "vocab"), *unk = json_object_get(json, "unk_id");
   size_t size = json_array_size(vocab);
@@ -98,7 +124,7 @@ vkf_status vkf_text_unigram_load(vkf_text_model *model, vkf_text_loader *loader,
     if (!json_is_string(piece) || !json_is_number(score))
       return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "piece %zu of \"vocab\" should be [piece, score]", i);
     VKF_CALL(vkf_text_vocab_add(&model->vocab, loader, i, json_string_value(piece), json_string_length(piece)));
-    scores[i] = json_number_value(score);
+    scores[i] = score_of(json_number_value(score));
     lowest = VKF_MIN(lowest, scores[i]);
   }
   vkf_text_unigram_init(model, scores, lowest);
