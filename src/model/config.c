@@ -36,8 +36,7 @@ vkf_status vkf_model_find_token(vkf_net *net, vkf_file_value config, const char 
   return VKF_OK;
 }
 
-vkf_status vkf_model_find_activation(vkf_net *net, vkf_file_value config, const char *key, const char *fallback,
-                                     vkf_activation *out) {
+bool vkf_model_activation_of(const char *name, vkf_activation *out) {
   static const struct {
     const char *name;
     vkf_activation activation;
@@ -46,6 +45,8 @@ vkf_status vkf_model_find_activation(vkf_net *net, vkf_file_value config, const 
                {"gelu_new", VKF_ACT_GELU_TANH},
                {"gelu_pytorch_tanh", VKF_ACT_GELU_TANH},
                {"gelu_fast", VKF_ACT_GELU_TANH},
+               {"gelu_accurate", VKF_ACT_GELU_TANH},
+               {"gelu_python_tanh", VKF_ACT_GELU_TANH},
                {"gelu_python", VKF_ACT_GELU},
                {"tanh", VKF_ACT_TANH},
                {"sigmoid", VKF_ACT_SIGMOID},
@@ -54,13 +55,19 @@ vkf_status vkf_model_find_activation(vkf_net *net, vkf_file_value config, const 
                {"linear", VKF_ACT_NONE},
                {"swish", VKF_ACT_SWISH},
                {"silu", VKF_ACT_SWISH}};
-  const char *name = NULL;
-  VKF_CALL(vkf_file_json_find_string(config, key, fallback, &name));
   for (size_t i = 0; i < VKF_COUNT(names); i++) {
     if (strcmp(name, names[i].name) != 0) continue;
     *out = names[i].activation;
-    return VKF_OK;
+    return true;
   }
+  return false;
+}
+
+vkf_status vkf_model_find_activation(vkf_net *net, vkf_file_value config, const char *key, const char *fallback,
+                                     vkf_activation *out) {
+  const char *name = NULL;
+  VKF_CALL(vkf_file_json_find_string(config, key, fallback, &name));
+  if (vkf_model_activation_of(name, out)) return VKF_OK;
   return vkf_env_fail(
       net->env, VKF_ERROR_UNSUPPORTED,
       "%s: expected a supported activation (relu, gelu, gelu_new, silu, tanh and others) as %s, found \"%s\"",

@@ -57,11 +57,19 @@ static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config, bool has_
   static const char *const shared[] = {"model.shared.weight", "model.decoder.embed_tokens.weight",
                                        "model.encoder.embed_tokens.weight", "lm_head.weight"};
   static const char *const apart[] = {"model.decoder.embed_tokens.weight", "lm_head.weight"};
+  const char *of_encoder = shared[2];
   vkf_model_stack *encoder = &net->encoder, *decoder = &net->decoder;
   uint32_t width = net->info.d_model;
   bool is_shared = true, is_tied = true;
   VKF_CALL(vkf_file_json_find_bool(config, "share_encoder_decoder_embeddings", true, &is_shared));
   VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
+  if (is_shared && !is_tied && /* transformers then keeps a table for each, and one that nothing reads */
+      (vkf_model_differ(net, shared[0], shared[1]) || vkf_model_differ(net, shared[1], shared[2]))) {
+    is_shared = false;
+    decoder->vocab = encoder->vocab;
+    if (!vkf_model_has_tensor(net, of_encoder, true)) of_encoder = shared[0];
+    vkf_model_mark_known(net, shared[0]);
+  }
   const char *tensor = is_shared ? vkf_model_first_of(net, shared, VKF_COUNT(shared) - (is_tied ? 0 : 1))
                                  : vkf_model_first_of(net, apart, is_tied ? 2 : 1);
   is_tied = is_tied && !vkf_model_differ(net, tensor, "lm_head.weight");
@@ -72,12 +80,12 @@ static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config, bool has_
     decoder->table = encoder->table;
     for (size_t i = 0; i < VKF_COUNT(shared) - 1; i++) VKF_CALL(vkf_model_mark_same(net, shared[i], tensor));
   } else {
-    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "model.encoder.embed_tokens.weight", encoder->vocab, width,
-                                  "encoder.embed.weight", &encoder->table));
+    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, of_encoder, encoder->vocab, width, "encoder.embed.weight",
+                                  &encoder->table));
     VKF_CALL(vkf_model_add_matrix(net, use, tensor, decoder->vocab, width, "decoder.embed.weight", &decoder->table));
   }
   net->head.out.weight = decoder->table;
-  if (is_tied)
+  if (is_tied || !net->info.has_head)
     vkf_model_mark_known(net, "lm_head.weight");
   else
     VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, "lm_head.weight", decoder->vocab, width, "head.weight",

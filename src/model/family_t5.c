@@ -36,26 +36,20 @@ static const vkf_model_stack_names decoder_names = {
     .final_norm = "decoder.final_layer_norm.",
 };
 
-/* "relu", "gated-gelu" (which means the tanh form), "gated-silu". */
+/* feed_forward_proj: "relu", "gated-gelu" (which means the tanh form), "gated-silu"; then dense_act_fn, which goes
+ * before it where it is there. */
 static vkf_status find_feed_forward(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
   static const char gated[] = "gated-";
-  static const struct {
-    const char *name;
-    vkf_activation activation;
-  } names[] = {
-      {"relu", VKF_ACT_RELU}, {"gelu", VKF_ACT_GELU}, {"gelu_new", VKF_ACT_GELU_TANH}, {"silu", VKF_ACT_SWISH}};
   const char *text = NULL, *usual = strcmp(net->info.family, "mt5") == 0 ? "gated-gelu" : "relu";
   VKF_CALL(vkf_file_json_find_string(config, "feed_forward_proj", usual, &text));
   stack->is_gated = strncmp(text, gated, sizeof gated - 1) == 0;
   const char *name = stack->is_gated ? text + sizeof gated - 1 : text;
-  for (size_t i = 0; i < VKF_COUNT(names); i++) {
-    if (strcmp(name, names[i].name) != 0) continue;
-    stack->activation = names[i].activation;
-    if (strcmp(text, "gated-gelu") == 0) stack->activation = VKF_ACT_GELU_TANH;
-    return VKF_OK;
-  }
-  return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: feed_forward_proj \"%s\" is not supported",
-                      net->config_path, text);
+  if (strcmp(text, "gated-gelu") == 0) name = "gelu_new";
+  if (vkf_file_json_kind(vkf_file_json_member(config, "dense_act_fn")) <= VKF_FILE_NULL &&
+      !vkf_model_activation_of(name, &stack->activation))
+    return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: feed_forward_proj \"%s\" is not supported",
+                        net->config_path, text);
+  return vkf_model_find_activation(net, config, "dense_act_fn", name, &stack->activation);
 }
 
 static vkf_status numbers(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {

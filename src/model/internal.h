@@ -191,7 +191,9 @@ vkf_status vkf_model_get_size(vkf_net *net, vkf_file_value config, const char *k
 vkf_status vkf_model_find_size(vkf_net *net, vkf_file_value config, const char *key, uint32_t fallback, uint32_t *out);
 /* A token id; `fallback` where the key is missing or null. */
 vkf_status vkf_model_find_token(vkf_net *net, vkf_file_value config, const char *key, int32_t fallback, int32_t *out);
-/* The name of an activation, as transformers writes it. */
+/* By its name in transformers (ACT2FN); false: there is none of this name here. */
+bool vkf_model_activation_of(const char *name, vkf_activation *out);
+/* The same of a key, by the name `fallback` where it is missing or null. */
 vkf_status vkf_model_find_activation(vkf_net *net, vkf_file_value config, const char *key, const char *fallback,
                                      vkf_activation *out);
 /* VKF_ERROR_UNSUPPORTED if the key is there and is not `only`. */

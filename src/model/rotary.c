@@ -60,6 +60,7 @@ static vkf_status scale_yarn(vkf_net *net, const scaling *s, double *frequencies
   VKF_CALL(vkf_model_find_number(net, s->keys, "mscale", 0, 0, 1e6, &scale));
   VKF_CALL(vkf_model_find_number(net, s->keys, "mscale_all_dim", 0, 0, 1e6, &scale_all));
   VKF_CALL(vkf_file_json_find_bool(s->keys, "truncate", true, &is_truncated));
+  if (vkf_file_json_kind(vkf_file_json_member(s->keys, "truncate")) == VKF_FILE_NULL) is_truncated = false;
   bool has_scales = scale > 0 && scale_all > 0;
   double usual =
       has_scales ? yarn_factor(s->factor, scale) / yarn_factor(s->factor, scale_all) : yarn_factor(s->factor, 1);

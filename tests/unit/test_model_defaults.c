@@ -256,6 +256,7 @@ static void keys_that_are_written(void **state) {
       EACH("RobertaModel", "pad_token_id", "2"),
       EACH("T5ForConditionalGeneration", "feed_forward_proj", "\"gelu\""),
       EACH("T5ForConditionalGeneration", "feed_forward_proj", "\"gated-silu\""),
+      EACH("T5ForConditionalGeneration", "dense_act_fn", "\"tanh\""),
       {"T5ForConditionalGeneration", "{\"feed_forward_proj\":\"gated-silu\"}", "feed_forward_proj", "\"gated-gelu\""},
       EACH("T5ForConditionalGeneration", "layer_norm_epsilon", "0.25"),
       EACH("T5ForConditionalGeneration", "relative_attention_num_buckets", "16"),

@@ -503,13 +503,15 @@ static void relative_buckets(void **state) {
 
 /* ---- copies that are none ---------------------------------------------------------------------------------------- */
 
-/* The golden folder with the tensor `name` besides, of the shape of `like` and full of zeros. */
-static vkf_status open_with_zeros(const char *golden, const char *name, const char *like, vkf_net **net) {
+/* The golden folder with the tensor `name` besides, of the shape of `like` and full of zeros. untied: and with
+ * tie_word_embeddings false. */
+static vkf_status open_with_zeros(const char *golden, const char *name, const char *like, bool untied, vkf_net **net) {
   static tensors t;
   static const float zeros[160 * 64];
   char path[256];
   vkf_file_tensors *stored = NULL;
   json_t *config = read_config(golden);
+  if (untied) json_object_set_new(config, "tie_word_embeddings", json_false());
   clear_folder(folder);
   write_config(folder, config);
   ok(vkf_file_tensors_open(&env, join(path, GOLDEN, golden), &stored));
@@ -533,17 +535,20 @@ static void copies_that_are_none(void **state) {
   (void)state;
   static const struct {
     const char *golden, *tensor, *copy_of, *weight; /* that has the zeros; NULL: refused */
-  } rows[] = {{"bart", "lm_head.weight", "model.shared.weight", "head.weight"},
-              {"t5", "lm_head.weight", "shared.weight", "head.weight"},
-              {"gpt2", "lm_head.weight", "transformer.wte.weight", "head.weight"},
-              {"bert", "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", "head.weight"},
-              {"bert", "cls.predictions.decoder.bias", "cls.predictions.bias", "head.bias"},
-              {"t5", "encoder.embed_tokens.weight", "shared.weight", NULL},
-              {"bart", "model.decoder.embed_tokens.weight", "model.shared.weight", NULL},
-              {"transformer-postln-relu", "lm_head.weight", "embed.weight", NULL}};
+    bool untied;
+  } rows[] = {
+      {"bart", "lm_head.weight", "model.shared.weight", "head.weight", false},
+      {"t5", "lm_head.weight", "shared.weight", "head.weight", false},
+      {"gpt2", "lm_head.weight", "transformer.wte.weight", "head.weight", false},
+      {"bert", "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", "head.weight", false},
+      {"bert", "cls.predictions.decoder.bias", "cls.predictions.bias", "head.bias", false},
+      {"t5", "encoder.embed_tokens.weight", "shared.weight", NULL, false},
+      {"bart", "model.decoder.embed_tokens.weight", "model.shared.weight", NULL, false},
+      {"bart-model", "decoder.embed_tokens.weight", "shared.weight", "decoder.embed.weight", true},
+      {"transformer-postln-relu", "lm_head.weight", "embed.weight", NULL, false}};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_net *net = NULL;
-    vkf_status st = open_with_zeros(rows[i].golden, rows[i].tensor, rows[i].copy_of, &net);
+    vkf_status st = open_with_zeros(rows[i].golden, rows[i].tensor, rows[i].copy_of, rows[i].untied, &net);
     if (rows[i].weight == NULL) {
       char part[160];
       snprintf(part, sizeof part, "numbers of tensor \"%s\" in \"%s\"", rows[i].copy_of, rows[i].tensor);
