@@ -42,7 +42,6 @@ typedef struct vkf_search_input {
   uint64_t n_positions; /* ids that the model can be fed in one sequence; 0: no limit */
   uint64_t line;        /* the number of the sentence for random numbers */
   uint32_t copy;        /* which of the sentence's searches: each is drawn, or begins with an id of its own */
-  uint32_t sentence;    /* its place in the batch, for messages */
   bool scores;          /* without beams, too; the host then reads all scores of a step */
 } vkf_search_input;
 

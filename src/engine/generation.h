@@ -42,8 +42,8 @@ uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generatio
  * fit. */
 vkf_status vkf_engine_generation_init(vkf_generation *g, vkf_session *session, const vkf_generation_params *params);
 void vkf_engine_generation_finish(vkf_generation *g);
-/* Starts sentences in seats [n], ascending, that are empty or done. Reads inputs, prompt, mask, source, max_length,
- * line and sentence. source: a row for each of them if there is an encoder; else NULL. */
+/* Starts sentences in seats [n], ascending, that are empty or done. Reads prompt, pull, mask, source, max_length and
+ * line of inputs. source: a row for each of them if there is an encoder; else NULL. */
 vkf_status vkf_engine_generation_put(vkf_generation *g, uint32_t n, const uint32_t *seats,
                                      const vkf_search_input *inputs, const vkf_encode_input *source);
 /* Runs a step of everything that is not done: see vkf_decode_batch_ask(). */

@@ -60,10 +60,9 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
   const int32_t *mask = g->in.mask ? g->in.mask + at : NULL;
   *there = row < g->in.shape[0];
   if (!*there) return VKF_OK;
-  *out = (vkf_request){
-      .user = g->kept + row * g->each,
-      .input = {
-          .n_prompt = prompt_of(g), .line = p->lines ? p->lines[row] : row + p->first_line, .sentence = (uint32_t)row}};
+  *out = (vkf_request){.user = g->kept + row * g->each,
+                       .number = row,
+                       .input = {.n_prompt = prompt_of(g), .line = p->lines ? p->lines[row] : row + p->first_line}};
   if (g->has_encoder) {
     out->input.source = g->in.ids + at;
     out->input.n_source = (uint32_t)g->in.shape[1];
@@ -79,7 +78,7 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
 
 static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, int32_t token) {
   generator *g = user;
-  const size_t first = g->config.num_beams > 1 ? 0 : vkf_decode_batch_slots(&g->config, request->input.sentence);
+  const size_t first = g->config.num_beams > 1 ? 0 : vkf_decode_batch_slots(&g->config, (uint32_t)request->number);
   int stop = 0;
   VKF_CALLBACK(g->session->env, stop = g->params.on_token(g->params.user, first + copy, token));
   g->is_stopped = stop != 0;
@@ -90,8 +89,7 @@ static vkf_told on_beams(void *user, const vkf_request *request, uint32_t search
                          uint32_t n) {
   generator *g = user;
   int stop = 0;
-  VKF_CALLBACK(g->session->env,
-               stop = g->params.on_beams(g->params.user, request->input.sentence, search, candidates, n));
+  VKF_CALLBACK(g->session->env, stop = g->params.on_beams(g->params.user, request->number, search, candidates, n));
   g->is_stopped = stop != 0;
   return g->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
 }

@@ -332,10 +332,10 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
   const size_t text = p->part->text;
   if (w->queue) w->group = NULL;
   *out = (vkf_request){.user = p,
+                       .number = number_of(p),
                        .input = {.line = w->queue          ? g->line
                                          : w->params.lines ? w->params.lines[text]
-                                                           : text,
-                                 .sentence = (uint32_t)number_of(p)}};
+                                                           : text}};
   if (w->is_decoder) {
     out->input.prompt = p->part->ids;
     out->input.n_prompt = p->part->n;

@@ -11,10 +11,11 @@
 
 #include "engine/generation.h"
 
-/* Of `input` the schedule reads prompt, pull, mask, source, line and sentence, and how many ids they have. They are
- * valid until the request is taken or refused. */
+/* Of `input` the schedule reads prompt, pull, mask, source and line, and how many ids they have. They are valid until
+ * the request is taken or refused. */
 typedef struct vkf_request {
   vkf_search_input input;
+  size_t number;              /* of the row or text in the call, for messages and callbacks */
   const int32_t *source_mask; /* [n_source]: 0 an id that is no token; NULL: there is none */
   void *user;                 /* the caller's */
 } vkf_request;

@@ -139,11 +139,6 @@ static vkf_status come(vkf_translator *t) {
   return VKF_OK;
 }
 
-/* The number of a sentence's text among those of the call. */
-static size_t number_of(const vkf_sentence *s) {
-  return s->group->parts.rules.first + s->part->text;
-}
-
 /* ---- the schedule ------------------------------------------------------------------------------------------------ */
 
 static vkf_status next(void *user, vkf_request *out, bool *there) {
@@ -156,6 +151,7 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
   const size_t text = s->part->text;
   if (t->queue && g->n_begun == g->n) t->group = NULL;
   *out = (vkf_request){.user = s,
+                       .number = g->parts.rules.first + text,
                        .input = {.prompt = s->prompt,
                                  .n_prompt = s->n_prompt,
                                  .pull = s->prompt ? s->prompt + s->n_prompt : NULL,
@@ -164,17 +160,15 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
                                  .n_source = s->part->n,
                                  .line = t->queue          ? g->line
                                          : t->params.lines ? t->params.lines[text]
-                                                           : text + t->params.first_line,
-                                 .sentence = (uint32_t)number_of(s)}};
+                                                           : text + t->params.first_line}};
   return VKF_OK;
 }
 
 static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, int32_t token) {
   vkf_translator *t = user;
-  const vkf_sentence *s = request->user;
   int stop = 0;
   (void)copy;
-  VKF_CALLBACK(t->session->env, stop = t->params.on_token(t->params.user, number_of(s), token));
+  VKF_CALLBACK(t->session->env, stop = t->params.on_token(t->params.user, request->number, token));
   t->is_stopped |= stop != 0;
   return t->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
 }
@@ -182,9 +176,8 @@ static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, 
 static vkf_told on_beams(void *user, const vkf_request *request, uint32_t search, const vkf_beam_candidate *candidates,
                          uint32_t n) {
   vkf_translator *t = user;
-  const vkf_sentence *s = request->user;
   int stop = 0;
-  VKF_CALLBACK(t->session->env, stop = t->params.on_beams(t->params.user, number_of(s), search, candidates, n));
+  VKF_CALLBACK(t->session->env, stop = t->params.on_beams(t->params.user, request->number, search, candidates, n));
   t->is_stopped |= stop != 0;
   return t->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
 }

@@ -43,7 +43,7 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
   *there = r->n_come < r->n && (r->n_come < r->at_once || r->n_asked > r->at_once + 2 * r->n_come || !r->n_running);
   if (!*there) return VKF_OK;
   const uint32_t i = r->order[r->n_come++];
-  *out = (vkf_request){.user = &r->n_ids[i], .input = {.line = i, .sentence = i}};
+  *out = (vkf_request){.user = &r->n_ids[i], .number = i, .input = {.line = i}};
   if (r->has_encoder)
     out->input.source = r->ids[i], out->input.n_source = lengths[i];
   else

@@ -36,7 +36,6 @@ static inline vkf_status closed_batch_begin(vkf_batch *batch, vkf_env *env, cons
                                                   .max_length = in->max_length,
                                                   .n_positions = in->n_positions,
                                                   .line = in->lines ? in->lines[b] : b,
-                                                  .sentence = b,
                                                   .pull = in->pull,
                                                   .n_pull = in->n_pull,
                                                   .scores = in->scores});
