@@ -176,7 +176,7 @@ static inline uint64_t vkf_hash_step(uint64_t hash, uint64_t value) {
 }
 uint64_t vkf_hash_bytes(uint64_t hash, const void *bytes, size_t n);
 uint64_t vkf_hash_text(uint64_t hash, const char *text);
-/* Eight bytes a step, for many of them: another hash than that of vkf_hash_bytes(). */
+/* For many bytes: it takes eight at a time. The hash is not that of vkf_hash_bytes(). */
 uint64_t vkf_hash_words(uint64_t hash, const void *bytes, size_t n);
 
 uint64_t vkf_clock_ns(void); /* monotonic */

@@ -136,7 +136,7 @@ uint64_t vkf_hash_bytes(uint64_t hash, const void *bytes, size_t n) {
   return hash;
 }
 
-/* Else the upper bit of a word would stay where it is, and that of another one could take it back. */
+/* A product moves no bit down. Without this the top bits of two words could cancel. */
 static uint64_t turned(uint64_t hash) {
   return hash << 31 | hash >> 33;
 }

@@ -70,7 +70,7 @@ static vkf_status check_source(vkf_env *env, const vkf_file_source *source) {
 }
 
 uint64_t vkf_engine_model_identity(const vkf_model *m) {
-  vkf_model *known = (vkf_model *)m; /* which it is made as */
+  vkf_model *known = (vkf_model *)m; /* every model is made without const */
   uint64_t identity = atomic_load(&known->identity);
   if (identity) return identity;
   identity = VKF_MAX(vkf_model_net_identity(m->net), 1);

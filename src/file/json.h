@@ -36,7 +36,7 @@ vkf_status vkf_file_json_parse(vkf_env *env, const char *source, const char *byt
                                vkf_file_json **out);
 void vkf_file_json_destroy(vkf_file_json **document);
 
-/* The same for documents that differ in white space and the order of keys alone. VKF_ERROR_MEMORY. */
+/* A hash of the value. White space and the order of keys do not change it. VKF_ERROR_MEMORY. */
 vkf_status vkf_file_json_hash(vkf_file_value value, uint64_t *out);
 /* Appends the first 200 bytes or so of a value as JSON in one line, for messages. */
 void vkf_file_json_print(vkf_text *out, vkf_file_value value);

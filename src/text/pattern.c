@@ -67,7 +67,7 @@ static size_t translate_property(vkf_text_string text, size_t at, vkf_text *out)
   return to + 1 - at;
 }
 
-/* A bracket of POSIX in a class, [:name:], as Oniguruma reads it; NULL: as PCRE2 does. */
+/* What Oniguruma means by a POSIX class inside brackets, [:name:]; NULL: the same as PCRE2. */
 static const char *posix_class(const char *name, size_t n) {
   static const char *const classes[][2] = {{"[:alpha:]", "\\p{Alphabetic}"}, {"[:alnum:]", "\\p{Alphabetic}\\p{Nd}"},
                                            {"[:blank:]", "\\p{Zs}\\t"},      {"[:lower:]", "\\p{Lowercase}"},
