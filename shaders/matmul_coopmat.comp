@@ -32,6 +32,8 @@
 #include "lib/k_split.glsl"
 layout(BINDING(2)) writeonly buffer Partial { float partial[]; };
 void finish(uint row, uint column, float sum) { partial[at[2].x + split_index(gl_WorkGroupID.z, row, column)] = sum; }
+const uint IS_GATED = 0; // matmul_combine.comp does that
+void finish_gated(uint row, uint column, vec2 sums) {}
 #else
 #include "lib/epilogue.glsl"
 #endif
@@ -175,7 +177,9 @@ void main() {
         const uint column = column0 + sub_column + j * MATRIX_N + e % width * 4;
         if (row < M) {
           [[unroll]] for (uint c = 0; c < 4; c++)
-            if (column + c < p.n) finish(row, column + c, four[c]);
+            if (IS_GATED == 0 && column + c < p.n) finish(row, column + c, four[c]);
+          [[unroll]] for (uint c = 0; c < 4; c += 2)
+            if (IS_GATED != 0 && column + c < p.n) finish_gated(row, column + c, vec2(four[c], four[c + 1]));
         }
       }
       subgroupBarrier();

@@ -1,9 +1,10 @@
 // out = act(x w^T + bias) + residual for weights in q8, with products of four 8-bit numbers in a word. A workgroup
-// computes BM x BN elements, an invocation TM x TN of them: rows ty + i BM/TM, columns tx + j BN/TN. Operands: x (as
-// quantise.comp leaves it in words), w (rows), bias, residual, out, scales of w. Blocks of K are taken in ascending
-// order. The sum of a block's products is a whole number; times the scale of the block it is added to the one
-// accumulator of the element. Shared memory has one block of x and of w, in words as they are stored, with one unused
-// word behind each row. While a block is multiplied, the next one is loaded to registers.
+// computes BM x BN elements, an invocation TM x TN of them: rows ty + i BM/TM, columns tx + j BN/TN, or pairs of
+// columns that are gated. Operands: x (as quantise.comp leaves it in words), w (rows), bias, residual, out, scales
+// of w. Blocks of K are taken in ascending order. The sum of a block's products is a whole number; times the scale
+// of the block it is added to the one accumulator of the element. Shared memory has one block of x and of w, in
+// words as they are stored, with one unused word behind each row. While a block is multiplied, the next one is
+// loaded to registers.
 //
 // module matmul_dot_int8: FORMAT_INT8, needs GL_EXT_spirv_intrinsics
 // module matmul_dot_written_out_int8: FORMAT_INT8 WRITTEN_OUT, needs GL_EXT_spirv_intrinsics
@@ -22,6 +23,7 @@ layout(BINDING(1)) readonly buffer W { uint w[]; };
 const uint STRIDE = Q8_WORDS + 1, ACROSS = BN / TN, DOWN = BM / TM, INVOCATIONS = ACROSS * DOWN;
 shared uint words[(BM + BN) * STRIDE];
 shared float block_scales[BM];
+#include "lib/tile_columns.glsl"
 
 // Literal sizes: SwiftShader keeps no array in registers whose size is a specialization constant. kern/family_dot.c
 // knows them.
@@ -44,7 +46,7 @@ void fetch_word(uint i, uint row0, uint column0, uint block, uint blocks, uint M
   if (line < BM) {
     if (row0 + line < M && block < blocks) next[i] = x[at[0].x + q8_block(row0 + line, block, blocks) + word];
   } else if (line < BM + BN) {
-    const uint column = column0 + line - BM, k = block * VKF_Q8_BLOCK + word * 4;
+    const uint column = column0 + tile_column(line - BM), k = block * VKF_Q8_BLOCK + word * 4;
     if (column < p.n && k < p.k) next[i] = w[at[1].x + (column * p.k + k) / 4];
   }
 }
@@ -98,10 +100,9 @@ void clear_row(uint i) {
 #define CLEAR(j) sums[i * MAX_TILE + (j)] = 0.0
   EACH_8(TN, CLEAR)
 }
-void finish_row(uint i, uint row, uint column0, uint M) {
-#define FINISH(j)                              \
-  if (row < M && column0 + (j) * ACROSS < p.n) \
-  finish(row, column0 + (j) * ACROSS, sums[i * MAX_TILE + (j)])
+void finish_row(uint i, uint row, uint column0, uint tx, uint M) {
+#define FINISH(j) \
+  finish_column(row, column0, tx, j, sums[i * MAX_TILE + (j)], sums[i * MAX_TILE + ((j) | 1)], M)
   EACH_8(TN, FINISH)
 }
 
@@ -118,6 +119,6 @@ void main() {
     fetch(row0, column0, block + 1, blocks, M);
     multiply(tx, ty);
   }
-#define FINISH_ROW(i) finish_row(i, row0 + ty + (i) * DOWN, column0 + tx, M)
+#define FINISH_ROW(i) finish_row(i, row0 + ty + (i) * DOWN, column0, tx, M)
   EACH_8(TM, FINISH_ROW)
 }

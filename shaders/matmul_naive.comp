@@ -20,14 +20,22 @@ float product(uint xi, uint column, uint k, float sum) {
   return mad(x[xi + k], unpack(w[at[1].x + i / PER_WORD], i % PER_WORD), sum);
 }
 
-void main() {
-  const uint row = gl_WorkGroupID.x, column = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (row >= dim[p.rows] || column >= p.n) return;
+float sum_of(uint row, uint column) {
   const uint xi = at[0].x + row * p.k, whole = p.k / VKF_K_AT_ONCE * VKF_K_AT_ONCE;
   float sum = 0.0;
   for (uint k = 0; k < whole; k += VKF_K_AT_ONCE) {
     [[unroll]] for (uint i = 0; i < VKF_K_AT_ONCE; i++) sum = product(xi, column, k + i, sum);
   }
   for (uint k = whole; k < p.k; k++) sum = product(xi, column, k, sum);
-  finish(row, column, sum);
+  return sum;
+}
+
+void main() {
+  const uint row = gl_WorkGroupID.x, element = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  const uint column = element * (IS_GATED != 0 ? 2 : 1);
+  if (row >= dim[p.rows] || column >= p.n) return;
+  if (IS_GATED != 0)
+    finish_gated(row, column, vec2(sum_of(row, column), sum_of(row, column + 1)));
+  else
+    finish(row, column, sum_of(row, column));
 }

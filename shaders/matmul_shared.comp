@@ -1,9 +1,9 @@
-// out = act(x w^T + bias) + residual through shared memory. A workgroup computes BM x BN elements, an invocation TM x
-// TN of them: rows ty + i BM/TM, columns tx + j BN/TN. Operands: x (rows), w (rows), bias, residual, out. Whatever is
-// outside of a matrix counts as zero. k is ascending, with one accumulator an element. Shared memory has slices of BK,
-// laid out as in memory: vectors of four k, with one unused vector behind each row, so that neighbours are in different
-// banks. While a slice is multiplied, the next one is loaded to registers. With SLICES = 2 there are two slices, and
-// one barrier a slice is enough.
+// out = act(x w^T + bias) + residual through shared memory. A workgroup computes BM x BN elements, an invocation TM
+// x TN of them: rows ty + i BM/TM, columns tx + j BN/TN, or pairs of columns that are gated. Operands: x (rows), w
+// (rows), bias, residual, out. Whatever is outside of a matrix counts as zero. k is ascending, with one accumulator
+// an element. Shared memory has slices of BK, laid out as in memory: vectors of four k, with one unused vector
+// behind each row, so that neighbours are in different banks. While a slice is multiplied, the next one is loaded to
+// registers. With SLICES = 2 there are two slices, and one barrier a slice is enough.
 // SPLIT: the workgroups share K, too. z is the number of a split of SPLIT_K, which is a multiple of BK. They leave
 // partial sums, which matmul_combine.comp adds up. Operands: x, w, partial sums.
 //
@@ -17,6 +17,7 @@
 #ifdef SPLIT
 #include "lib/k_split.glsl"
 layout(BINDING(2)) writeonly buffer Partial { float partial[]; };
+const uint IS_GATED = 0; // matmul_combine.comp does that
 void finish(uint row, uint column, float sum) { partial[at[2].x + split_index(gl_WorkGroupID.z, row, column)] = sum; }
 #else
 const uint SPLIT_K = 0xffffffffu; // one split
@@ -29,6 +30,7 @@ layout(constant_id = VKF_C_SLICES) const uint SLICES = 1;
 const uint DEPTH = BK / 4, STRIDE = DEPTH + 1, SLICE = (BM + BN) * STRIDE; // of a slice, in vectors
 const uint ACROSS = BN / TN, DOWN = BM / TM, INVOCATIONS = ACROSS * DOWN;
 shared vec4 slices[SLICES * SLICE];
+#include "lib/tile_columns.glsl"
 
 // Literal sizes: SwiftShader keeps no array in registers whose size is a specialization constant. kern/tile.c knows
 // them.
@@ -50,7 +52,7 @@ void fetch_x(uint i, uint row0, uint k0, uint M) {
   if (e < BM * DEPTH && row < M) next_x[i] = four_of_x(row, k0 + e % DEPTH * 4, false);
 }
 void fetch_w(uint i, uint column0, uint k0) {
-  const uint e = gl_LocalInvocationID.x + i * INVOCATIONS, column = column0 + e / DEPTH;
+  const uint e = gl_LocalInvocationID.x + i * INVOCATIONS, column = column0 + tile_column(e / DEPTH);
   next_w[i] = WORDS_OF_4(0);
   if (e < BN * DEPTH && column < p.n) next_w[i] = four_of_w(column, k0 + e % DEPTH * 4, false);
 }
@@ -98,10 +100,9 @@ void clear_row(uint i) {
   EACH_8(TN, CLEAR)
 }
 
-void finish_row(uint i, uint row, uint column0, uint M) {
-#define FINISH(j)                               \
-  if (row < M && column0 + (j) * ACROSS < p.n) \
-  finish(row, column0 + (j) * ACROSS, sums[i * MAX_TILE + (j)])
+void finish_row(uint i, uint row, uint column0, uint tx, uint M) {
+#define FINISH(j) \
+  finish_column(row, column0, tx, j, sums[i * MAX_TILE + (j)], sums[i * MAX_TILE + ((j) | 1)], M)
   EACH_8(TN, FINISH)
 }
 
@@ -128,6 +129,6 @@ void main() {
       slice = SLICE - slice;
     put(slice);
   }
-#define FINISH_ROW(i) finish_row(i, row0 + ty + (i) * DOWN, column0 + tx, M)
+#define FINISH_ROW(i) finish_row(i, row0 + ty + (i) * DOWN, column0, tx, M)
   EACH_8(TM, FINISH_ROW)
 }

@@ -1,11 +1,11 @@
-// out = act(x w^T + bias) + residual by buffer references. A workgroup is one subgroup of SUBGROUP_SIZE and computes TM
-// rows of VECTORS SUBGROUP_SIZE columns. Lane l owns columns 2 (l + j SUBGROUP_SIZE) and the next one, and stores both
-// together. Operands: x (rows), w, bias, residual, out. k is ascending, in steps of DEPTH and a rest, with one
-// accumulator an element. Rows past M repeat the last. All loads are at addresses that are the same for all lanes.
-// Loads of x become scalar loads that are broadcast. Of w (VKF_W_COLUMNS: in each group the even columns, then the odd
-// ones) every lane loads all SUBGROUP_SIZE columns of a vector and picks its own by its number, which is a constant.
-// LLVM merges these loads and choices into one vector load, so nothing is gathered. Neighbouring workgroups share
-// columns, so that w stays in the cache.
+// out = act(x w^T + bias) + residual by buffer references. A workgroup is one subgroup of SUBGROUP_SIZE and computes
+// TM rows of VECTORS SUBGROUP_SIZE columns. Lane l owns columns 2 (l + j SUBGROUP_SIZE) and the next one, and stores
+// both together, or what becomes of them where they are gated. Operands: x (rows), w, bias, residual, out. k is
+// ascending, in steps of DEPTH and a rest, with one accumulator an element. Rows past M repeat the last. All loads
+// are at addresses that are the same for all lanes. Loads of x become scalar loads that are broadcast. Of w
+// (VKF_W_COLUMNS: in each group the even columns, then the odd ones) every lane loads all SUBGROUP_SIZE columns of a
+// vector and picks its own by its number, which is a constant. LLVM merges these loads and choices into one vector
+// load, so nothing is gathered. Neighbouring workgroups share columns, so that w stays in the cache.
 //
 // module matmul_uniform_w8_d64: SUBGROUP_SIZE=8 VECTORS=2 DEPTH=64, reads weights
 // module matmul_uniform_w16_d32: SUBGROUP_SIZE=16 VECTORS=4 DEPTH=32, reads weights
@@ -93,8 +93,13 @@ void main() {
         const uint row = min(row0 + i, M - 1);
         if (HAS_RESIDUAL != 0)
           PICK2(residual, Vectors(packUint2x32(at[3]) + (row * p.n + first) * 4).at[f])
-        const vec2 pair = vec2(finished(column, sums[i * VECTORS + j], bias.x, residual.x),
-                               finished(column + 1, sums[i * VECTORS + VECTORS / 2 + j], bias.y, residual.y));
+        const vec2 both = vec2(sums[i * VECTORS + j], sums[i * VECTORS + VECTORS / 2 + j]);
+        if (IS_GATED != 0) {
+          finish_gated_with(row, column, both, bias);
+          continue;
+        }
+        const vec2 pair =
+            vec2(finished(column, both.x, bias.x, residual.x), finished(column + 1, both.y, bias.y, residual.y));
         if (PAIRS != 0) {
           store2(row, column, p.n, pair);
         } else {

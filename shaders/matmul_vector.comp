@@ -56,14 +56,15 @@ void clear_row(uint i) {
   EACH_4(TN, CLEAR)
 }
 
-// Sum e of a group, of row e / TN and column e % TN, goes to lane e of its subgroup. The 32 sums of the largest tile
-// are 8 rounds for 4 lanes, and every row has more lanes.
-float own[8];
+// Sum e of a group, of row e / TN and column e % TN, goes to lane e of its subgroup, and, where columns are gated, to
+// the lane before, too. The 32 sums of the largest tile are 8 rounds for 4 lanes, and every row has more lanes.
+float own[8], next[8];
 const uint ROUNDS = (SUMS + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE;
 void sum_up(uint i, uint j) {
   const uint e = i * TN + j;
   const float total = subgroupAdd(sums[i * MAX_TN + j]);
   if (gl_SubgroupInvocationID == e % SUBGROUP_SIZE) own[e / SUBGROUP_SIZE] = total;
+  if (IS_GATED != 0 && gl_SubgroupInvocationID == (e ^ 1) % SUBGROUP_SIZE) next[e / SUBGROUP_SIZE] = total;
 }
 void sum_row(uint i) {
 #define SUM_UP(j) sum_up(i, j)
@@ -71,13 +72,15 @@ void sum_row(uint i) {
 }
 
 // Of all subgroups that share K.
+float all_of(uint e, float sum) {
+  [[unroll]] for (uint s = 1; s < K_SPLIT; s++) sum += partial[(gl_SubgroupID + s) * SUMS + e];
+  return sum;
+}
 void finish_own(uint r, uint row0, uint column0, uint M) {
   const uint e = r * SUBGROUP_SIZE + gl_SubgroupInvocationID, to_row = row0 + e / TN, to_column = column0 + e % TN;
-  float sum = own[r];
-  if (e < SUMS && to_row < M && to_column < p.n) {
-    [[unroll]] for (uint s = 1; s < K_SPLIT; s++) sum += partial[(gl_SubgroupID + s) * SUMS + e];
-    finish(to_row, to_column, sum);
-  }
+  if (e >= SUMS || to_row >= M || to_column >= p.n) return;
+  if (IS_GATED == 0) finish(to_row, to_column, all_of(e, own[r]));
+  if (IS_GATED != 0 && e % 2 == 0) finish_gated(to_row, to_column, vec2(all_of(e, own[r]), all_of(e + 1, next[r])));
 }
 
 void main() {

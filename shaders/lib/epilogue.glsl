@@ -1,25 +1,37 @@
-// The end of every matmul: scale of the weight's row, scale, bias, activation, residual, store. Each step is rounded,
-// so all variants give the same bits. Kernels that read their operands by address (BY_ADDRESS) load bias and residual
+// The end of every matmul: scale of the weight's row, scale, bias, activation, residual or gate, store. Each step is
+// rounded, so all variants give the same bits. Columns are those of w; where they are gated, columns 2i and 2i + 1
+// become column i of the result. Kernels that read their operands by address (BY_ADDRESS) load bias and residual
 // themselves.
 #include "lib/format.glsl"
 #include "lib/store.glsl"
 layout(constant_id = VKF_C_ACTIVATION) const uint ACTIVATION = VKF_A_NONE;
 layout(constant_id = VKF_C_HAS_BIAS) const uint HAS_BIAS = 0;
 layout(constant_id = VKF_C_HAS_RESIDUAL) const uint HAS_RESIDUAL = 0;
+layout(constant_id = VKF_C_IS_GATED) const uint IS_GATED = 0;
 #ifdef ROW_SCALES
 layout(BINDING(OUT + 1)) readonly buffer Scales { float scales[]; };
 #endif
 
-// Absent ones are not used.
-float finished(uint column, float sum, float bias, float residual) {
+// Bias and residual are not used where there are none.
+float with_bias(uint column, float sum, float bias) {
 #ifdef ROW_SCALES
   sum = mul(sum, scales[at[OUT + 1].x + column]);
 #endif
   precise float y = mul(sum, flushed(p.scale));
   if (HAS_BIAS != 0) y += bias;
-  y = activate(ACTIVATION, y);
+  return y;
+}
+
+float finished(uint column, float sum, float bias, float residual) {
+  precise float y = activate(ACTIVATION, with_bias(column, sum, bias));
   if (HAS_RESIDUAL != 0) y += residual;
   return y;
+}
+
+// The columns `column`, which is even, and column + 1.
+void finish_gated_with(uint row, uint column, vec2 sums, vec2 bias) {
+  const float gate = activate(ACTIVATION, with_bias(column, sums.x, bias.x));
+  store(row, column / 2, p.n / 2, mul(gate, with_bias(column + 1, sums.y, bias.y)));
 }
 
 void finish_with(uint row, uint column, float sum, float bias, float residual) {
@@ -66,11 +78,22 @@ void finish(uint row, uint column, float sum) {
   const float residual = HAS_RESIDUAL != 0 ? residual_data[at[3].x + row * p.n + column] : 0.0;
   finish_with(row, column, sum, bias, residual);
 }
+
+void finish_gated(uint row, uint column, vec2 sums) {
+  vec2 bias = vec2(0.0);
+  if (HAS_BIAS != 0) bias = vec2(bias_data[at[2].x + column], bias_data[at[2].x + column + 1]);
+  finish_gated_with(row, column, sums, bias);
+}
 #endif
 
 #ifndef BY_ADDRESS
 // Four columns side by side; those behind the last are not stored.
 void finish4(uint row, uint column, vec4 sum, vec4 bias) {
+  if (IS_GATED != 0) {
+    if (column < p.n) finish_gated_with(row, column, sum.xy, bias.xy);
+    if (column + 2 < p.n) finish_gated_with(row, column + 2, sum.zw, bias.zw);
+    return;
+  }
   const vec4 residual = residual_at(row, column);
   vec4 y;
   for (uint c = 0; c < 4; c++) y[c] = finished(column + c, sum[c], bias[c], residual[c]);

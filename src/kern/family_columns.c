@@ -12,26 +12,9 @@ static uint64_t row_turns(const vkf_variant *v, const vkf_problem *p) {
 const vkf_family vkf_family_row = {
     .name = "row", .device = VKF_FOR_ANY, .place = 1, .reason = "a workgroup a row", .loop_turns = row_turns};
 
-/* A lane has two columns in each step. */
-static const char *fit_gate_uniform(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
-                                    size_t size) {
-  (void)caps;
-  if (p->rows.width % (2 * v->subgroup))
-    VKF_KERN_REFUSE("widths are multiples of %u, here it is %u", 2 * v->subgroup, p->rows.width);
-  return NULL;
-}
-
-/* Turns of four steps, then single ones. */
-static uint64_t gate_uniform_turns(const vkf_variant *v, const vkf_problem *p) {
-  return vkf_turns_by(p->rows.width, 8 * v->subgroup) + vkf_turns_of(4, 0);
-}
-
 #define UNIFORM_LOADS(name_)                                  \
   .name = name_, .device = VKF_FOR_UNIFORM_LOADS, .place = 0, \
   .reason = "this lavapipe loads vectors from addresses that all lanes share"
-
-const vkf_family vkf_family_gate_uniform = {UNIFORM_LOADS("uniform"), .fit = fit_gate_uniform,
-                                            .loop_turns = gate_uniform_turns};
 
 /* Columns of an invocation: a workgroup that is alone with a row waits for memory in each turn. */
 enum { COLUMNS_EACH = 4 };

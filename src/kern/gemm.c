@@ -17,7 +17,7 @@ uint32_t vkf_kern_gemm_workgroup(const vkf_variant *v) {
 
 void vkf_kern_gemm_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   if (stage) {
-    g[0] = VKF_CEIL_DIV(p->matmul.n, vkf_kern_workgroup(v));
+    g[0] = VKF_CEIL_DIV(p->matmul.is_gated ? p->matmul.n / 2 : p->matmul.n, vkf_kern_workgroup(v));
     g[1] = p->matmul.m;
     return;
   }
@@ -73,6 +73,8 @@ const char *vkf_kern_gemm_fit(const vkf_variant *v, const vkf_problem *p, const 
   if (p->packing.layout != own.layout || p->packing.columns != own.columns)
     VKF_KERN_REFUSE("reads weights packed as %s by %u, this one is packed as %s by %u", names[own.layout], own.columns,
                     names[p->packing.layout], p->packing.columns);
+  if (p->matmul.is_gated && v->tile.gemm.tn % 2)
+    VKF_KERN_REFUSE("has %u columns an invocation, and gates take two side by side", v->tile.gemm.tn);
   if (v->vec > 1 && p->matmul.k % v->vec) VKF_KERN_REFUSE("K is a multiple of %u, here it is %u", v->vec, p->matmul.k);
   return v->access == VKF_ACCESS_TEXEL ? fit_texels(&own, p, caps, why, size) : NULL;
 }

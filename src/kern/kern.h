@@ -45,6 +45,7 @@ typedef struct vkf_problem {
     struct {
       uint32_t m, n, k;
       bool is_shard; /* n columns of a wider matmul, which begin at any column */
+      bool is_gated; /* two columns side by side become one */
     } matmul;
     struct { /* and attention_weights */
       uint32_t batch, queries, keys, key_width, value_width, heads;

@@ -147,6 +147,8 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
     VKF_KERN_REFUSE("adds up in another order than this run asks for");
   if (p->reproducible && v->not_reproducible)
     VKF_KERN_REFUSE("is unrolled too far for the reproducible mode's arithmetic");
+  if (v->own && p->op == VKF_OP_MATMUL && p->matmul.is_gated)
+    VKF_KERN_REFUSE("kernels of callers have no gates, and this matmul has");
   if (v->max_width && width_of(p) > v->max_width)
     VKF_KERN_REFUSE("takes %s up to %u, here it is %u", p->op == VKF_OP_TOP_K ? "k" : "head widths", v->max_width,
                     width_of(p));

@@ -24,8 +24,7 @@ extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_spl
 extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_split, vkf_family_top_k_row;
 extern const vkf_family vkf_family_append, vkf_family_append_columns, vkf_family_append_turned,
     vkf_family_append_turned_columns, vkf_family_pairs, vkf_family_append_uniform, vkf_family_append_moved;
-extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_gate_uniform, vkf_family_logit_edit,
-    vkf_family_logit_edit_columns;
+extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edit, vkf_family_logit_edit_columns;
 
 /* The formats of kernels whose modules read weights in every format. */
 #define ALL_FORMATS ((1u << VKF_FORMAT_COUNT) - 1)
@@ -120,9 +119,6 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_gate_unif
 #define NORM_UNIFORM(module_)                                                                        \
   ROW(NORM, norm_uniform, module_), .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST | VKF_NEED_INT64, \
                                     .access = VKF_ACCESS_ADDRESS
-/* A row a subgroup, a lane columns side by side. */
-#define GATE_UNIFORM(module_) \
-  ROW(GATE, gate_uniform, module_), .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS
 #define APPEND_UNIFORM(family_, module_) \
   ROW(APPEND, family_, module_), .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS
 #define NORM_LANES(module_) ROW(NORM, norm_lanes, module_), .needs = VKF_NEED_SHUFFLE
@@ -370,9 +366,6 @@ static const vkf_variant table[] = {
      .needs = VKF_NEED_GPU | VKF_NEED_SHARED},
     {ROW(TOP_K, top_k_row, "top_k"), BY_WORKGROUP},
     {ROW(ROPE, row, "rope"), .workgroup = 64},
-    {GATE_UNIFORM("gate_uniform_w8"), .subgroup = 8},
-    {GATE_UNIFORM("gate_uniform_w16"), .subgroup = 16},
-    {ROW(GATE, columns, "gate"), COLUMNS},
     {ROW(GATE, row, "gate"), .workgroup = 64},
     {ROW(RELATIVE_BIAS, row, "relative_bias"), .workgroup = 64},
     {ROW(PATCHES, row, "patches"), .workgroup = 64},

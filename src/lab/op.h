@@ -33,9 +33,9 @@ typedef struct vkf_op_build {
   const vkf_array *inputs;
   size_t n_inputs;
   vkf_file_value params;
-  bool trace;                /* intermediates are read, too */
-  bool is_decoder, is_gated; /* of a block: what its nodes are called (op_blocks.c) */
-  bool errors; /* the inputs are errors of inputs: what is no input is its own rounding error (op_errors.c) */
+  bool trace;      /* intermediates are read, too */
+  bool is_decoder; /* of a block: what its nodes are called (op_blocks.c) */
+  bool errors;     /* the inputs are errors of inputs: what is no input is its own rounding error (op_errors.c) */
   vkf_arena arena;
   vkf_weight_info weights[VKF_OP_MAX_WEIGHTS];
   vkf_op_weight parts[VKF_OP_MAX_WEIGHTS];

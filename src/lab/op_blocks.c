@@ -1,8 +1,8 @@
 /* op_blocks: multi_head_attention, ffn, encoder_block and decoder_block: the sub-layers of op/transformer.h, from
  * which models are built, with the caller's weights.
  *
- * Weights are [out, in] as in PyTorch's linear layers: keys and values in one matmul, gate and up in one. x [B,T,D]
- * (or [T,D]) is R sequences of T rows; a memory [B,S,Dm] is B sequences of S rows.
+ * Weights are [out, in] as in PyTorch's linear layers: keys and values in one matmul, gate and up in one, row by row. x
+ * [B,T,D] (or [T,D]) is R sequences of T rows; a memory [B,S,Dm] is B sequences of S rows.
  */
 #include <math.h>
 #include <string.h>
@@ -57,8 +57,7 @@ static const char *trace_name(void *user, const char *name) {
     const int number = *name == 's' ? 1 : *name == 'c' || !o->is_decoder ? 2 : 3;
     return vkf_arena_printf(&o->arena, "norm%d", number);
   }
-  if (*name == 'f')
-    return !strcmp(tail, "out") ? "fed_forward" : !strcmp(tail, "in") && o->is_gated ? "gate_and_up" : "inner";
+  if (*name == 'f') return !strcmp(tail, "out") ? "fed_forward" : "inner";
   for (size_t i = 0; i < VKF_COUNT(names); i++)
     if (!strcmp(tail, names[i][0])) found = names[i][1];
   return vkf_arena_printf(&o->arena, "%.*s%s%s", o->is_decoder ? (int)(tail - 1 - name) : 0, name,
@@ -137,22 +136,50 @@ static uint32_t attend(vkf_op_build *o, vkf_block_form *form, const char *prefix
   return vkf_block_cross_attention(&o->b, form, &stream, &layer, &inputs, x, residual);
 }
 
+/* wg and w1, or their biases (columns 1, rank 1), row by row: [2 n, columns]. NULL: none of them is there. */
+static const float *gate_and_up(vkf_op_build *o, const char *const names[2], size_t rank, size_t n, size_t columns) {
+  const vkf_array *parts[2];
+  for (size_t i = 0; i < 2; i++) {
+    parts[i] = vkf_lab_op_input(o, names[i], VKF_F32, rank, rank == 1);
+    vkf_lab_op_expect(o, parts[i], rank, (size_t[]){n, columns});
+  }
+  float *rows = parts[0] || parts[1] ? vkf_lab_op_alloc(o, 2 * n * columns, sizeof *rows) : NULL; /* zeroed */
+  for (size_t row = 0; rows && row < 2 * n; row++)
+    if (parts[row % 2])
+      memcpy(rows + row * columns, (const float *)parts[row % 2]->data + row / 2 * columns, columns * sizeof *rows);
+  return rows;
+}
+
+/* The linear layer of both, to F columns each. */
+static vkf_linear gate_and_up_linear(vkf_op_build *o, size_t F, size_t width) {
+  static const char *const names[] = {"wg", "w1"}, *const biases[] = {"bg", "b1"};
+  const uint32_t index = o->n_weights;
+  const float *weight = gate_and_up(o, names, 2, F, width), *bias = gate_and_up(o, biases, 1, F, 1);
+  const uint32_t w = vkf_lab_op_weight_slot(o, "wg", 2 * F, width, VKF_WEIGHT_MATMUL);
+  if (!o->b.st) o->parts[index] = (vkf_op_weight){.part = {weight}, .n_elements = {2 * F * width}};
+  const vkf_extent rows = vkf_lab_op_fixed(2 * F);
+  return linear(w, vkf_lab_op_constant(o, "bg", VKF_F32, 1, &rows, bias), 2 * F, width);
+}
+
 /* act(x w1 + b1) w2 + b2 + residual, or (act(x wg + bg) * (x w1 + b1)) w2 + b2 where there is wg. */
 static uint32_t feed_forward(vkf_op_build *o, vkf_block_form *form, const streams *s, const vkf_block_norm *norm,
                              uint32_t x, uint32_t residual, size_t *width) {
-  static const char *const names[] = {"wg", "w1"}, *const biases[] = {"bg", "b1"}, *const w2_name = "w2";
-  const bool gated = o->is_gated = vkf_engine_array_find(o->inputs, o->n_inputs, "wg") != NULL;
-  const size_t F = vkf_lab_op_weight_rows(o, "w1", s->x[2]), parts[] = {F, F}, n_parts = gated ? 2 : 1;
-  form->is_gated = gated;
-  form->activation = vkf_lab_op_activation(o, gated ? "swish" : "relu");
-  form->d_ff = (uint32_t)F;
+  static const char *const w1_name = "w1", *const w2_name = "w2";
+  const size_t F = vkf_lab_op_weight_rows(o, "w1", s->x[2]);
+  form->is_gated = vkf_engine_array_find(o->inputs, o->n_inputs, "wg") != NULL;
+  form->activation = vkf_lab_op_activation(o, form->is_gated ? "swish" : "relu");
   *width = vkf_lab_op_weight_rows(o, "w2", F);
   if (o->b.st) return VKF_NO_SLOT;
   if (residual != VKF_NO_SLOT && *width != s->x[2])
     vkf_lab_op_fail(o, "w2 has %zu rows, expected the width %zu of x", *width, s->x[2]);
-  const uint32_t w1 = vkf_lab_op_weight(o, names + !gated, parts, n_parts, s->x[2], VKF_WEIGHT_MATMUL);
+  vkf_linear in;
+  if (form->is_gated) {
+    in = gate_and_up_linear(o, F, s->x[2]);
+  } else {
+    const uint32_t w1 = vkf_lab_op_weight(o, &w1_name, &F, 1, s->x[2], VKF_WEIGHT_MATMUL);
+    in = linear(w1, vkf_lab_op_vector(o, "b1", F), F, s->x[2]);
+  }
   const uint32_t w2 = vkf_lab_op_weight(o, &w2_name, width, 1, F, VKF_WEIGHT_MATMUL);
-  const vkf_linear in = linear(w1, vkf_lab_op_vectors(o, biases + !gated, parts, n_parts), n_parts * F, s->x[2]);
   const vkf_linear out = linear(w2, vkf_lab_op_vector(o, "b2", *width), *width, F);
   const vkf_block_norm none = {.width = 0};
   return vkf_block_feed_forward(&o->b, form, VKF_DIM_RT, &in, &out, norm ? norm : &none, x, residual);

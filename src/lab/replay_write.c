@@ -84,11 +84,11 @@ static json_t *operands(const vkf_walk *walk, const vkf_node *node, const vkf_op
 }
 
 /* The worst element. Of a matmul's result also how large its tiles are, and which one the element is in. */
-static json_t *worst_element(const vkf_bench_element *e, const char *variant, double ratio) {
+static json_t *worst_element(const vkf_node *node, const vkf_bench_element *e, const char *variant, double ratio) {
   const vkf_variant *v = vkf_kern_find(variant);
   json_t *tile_shape = NULL, *tile = NULL;
   if (v && v->op == VKF_OP_MATMUL) {
-    const uint32_t shape[] = {v->tile.gemm.bm, v->tile.gemm.bn};
+    const uint32_t shape[] = {v->tile.gemm.bm, v->tile.gemm.bn / (node->params.matmul.is_gated ? 2 : 1)};
     const uint32_t at[] = {e->at[0] / shape[0], e->at[1] / shape[1]};
     tile_shape = list(shape, 2);
     tile = list(at, 2);
@@ -161,7 +161,7 @@ vkf_status vkf_lab_replay_write(const vkf_device *dev, vkf_walk *walk, uint32_t 
       json_pack("{s:s, s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "pass", pass, "node", node->name, "op",
                 vkf_op_name(node->op), "variant", variant, "deterministic", dev->ctx->deterministic, "params",
                 params(node), "sizes", sizes(walk->dims->v), "capacity", sizes(capacity.v), "operands",
-                operands(walk, node, &shapes), "worst", worst_element(&worst, variant, j->ratio));
+                operands(walk, node, &shapes), "worst", worst_element(node, &worst, variant, j->ratio));
   vkf_json_append(&text, json, 0);
   VKF_TRY(vkf_text_status(&text));
   VKF_TRY(vkf_engine_result_create(walk->env, &result));

@@ -122,6 +122,7 @@ typedef struct vkf_model_part {
 typedef struct vkf_model_weight {
   vkf_model_part parts[VKF_MODEL_MAX_PARTS]; /* one after the other */
   uint32_t n_parts;
+  bool takes_turns; /* row i is row i / n_parts of part i % n_parts; the parts have as many rows each */
 } vkf_model_weight;
 
 struct vkf_net {

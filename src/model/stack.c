@@ -129,15 +129,27 @@ static vkf_status attention(claimer *c, const vkf_model_attention_names *names, 
   return norm(c, s->norm_affine, names->norm, part_name, &out->norm);
 }
 
+/* act(gate) * up: a row of the gate, then one of up, as vkf_matmul_params.is_gated wants them. */
+static vkf_status gated_linear(claimer *c, const vkf_model_stack_names *names, vkf_model_linear *out) {
+  const vkf_model_stack *s = c->stack;
+  const linear_parts parts = {{whole(names->ffn_gate, s->d_ff), whole(names->ffn_in, s->d_ff)}, 2};
+  VKF_CALL(linear(c, parts, c->net->info.d_model, s->ffn_bias, "ffn.in", out));
+  c->net->weights[out->weight].takes_turns = true;
+  if (out->bias != VKF_NO_WEIGHT) c->net->weights[out->bias].takes_turns = true;
+  return VKF_OK;
+}
+
 static vkf_status layer(claimer *c, const vkf_model_stack_names *names, vkf_model_layer *out) {
   const vkf_model_stack *s = c->stack;
   uint32_t d_model = c->net->info.d_model;
   linear_parts in = {{whole(names->ffn_in, s->d_ff)}, 1};
-  linear_parts gated = {{whole(names->ffn_gate, s->d_ff), whole(names->ffn_in, s->d_ff)}, 2};
   linear_parts back = {{whole(names->ffn_out, d_model)}, 1};
   VKF_CALL(attention(c, &names->self, false, "self", &out->self));
   if (s->has_cross) VKF_CALL(attention(c, &names->cross, true, "cross", &out->cross));
-  VKF_CALL(linear(c, s->is_gated ? gated : in, d_model, s->ffn_bias, "ffn.in", &out->ffn_in));
+  if (s->is_gated)
+    VKF_CALL(gated_linear(c, names, &out->ffn_in));
+  else
+    VKF_CALL(linear(c, in, d_model, s->ffn_bias, "ffn.in", &out->ffn_in));
   VKF_CALL(linear(c, back, s->d_ff, s->ffn_bias, "ffn.out", &out->ffn_out));
   return norm(c, s->norm_affine, names->ffn_norm, "ffn.norm", &out->ffn_norm);
 }

@@ -286,13 +286,18 @@ static void copy_part(const vkf_model_part *part, uint32_t columns, size_t first
   }
 }
 
-/* Rows [first, first + n) of the weight, part by part, as elements of `element` bytes. */
+/* Rows [first, first + n) of the weight, part by part or in turns, as elements of `element` bytes. */
 static void each_part(const vkf_net *net, uint32_t index, uint32_t first, uint32_t n, size_t element, void *dst,
                       void (*part)(const vkf_model_part *, uint32_t, size_t, size_t, void *)) {
   const vkf_model_weight *weight = &net->weights[index];
   const uint32_t columns = net->infos[index].rank == 2 ? net->infos[index].shape[1] : 1;
   size_t before = 0; /* rows of earlier parts */
   char *at = dst;
+  if (weight->takes_turns) {
+    for (uint32_t row = first; row < first + n; row++, at += columns * element)
+      part(&weight->parts[row % weight->n_parts], columns, row / weight->n_parts, 1, at);
+    return;
+  }
   for (uint32_t i = 0; i < weight->n_parts; before += weight->parts[i++].n_rows) {
     const size_t begin = VKF_MAX((size_t)first, before),
                  end = VKF_MIN((size_t)first + n, before + weight->parts[i].n_rows);

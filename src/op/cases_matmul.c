@@ -24,6 +24,14 @@ enum {
     .inputs = (INPUTS), .data = VKF_DATA_##DATA, .seed = SEED,                                                \
   }
 
+/* N: columns of w, twice those of the result. */
+#define GATED(M, N, K, ACT, INPUTS, DATA, SEED)                                                                \
+  {                                                                                                            \
+    .name = "m" #M " n" #N " k" #K " gated " #ACT " " #INPUTS " " #DATA, .op = VKF_OP_MATMUL,                  \
+    .params = {.matmul = {.rows = VKF_DIM_BS, .n = N, .k = K, .activation = VKF_ACT_##ACT, .is_gated = true}}, \
+    .sizes = {.B = 1, .S = M}, .inputs = (INPUTS), .data = VKF_DATA_##DATA, .seed = SEED,                      \
+  }
+
 static const vkf_case cases[] = {
     MATMUL(1, 1, 1, NONE, plain, NORMAL, 1),
     MATMUL(1, 1, 17, NONE, both, NORMAL, 2),
@@ -76,6 +84,16 @@ static const vkf_case cases[] = {
     SCALED(3, 8, 64, 12.0, bias, ONE_SIGN, 51),
     MATMUL(18, 33, 72, GELU, both, HUGE, 52),
     MATMUL(132, 66, 264, NONE, both, NORMAL, 57), /* more rows of tiles than go together in matmul_coopmat */
+    GATED(1, 64, 64, SWISH, plain, NORMAL, 60),
+    GATED(1, 2, 17, NONE, bias, HALVES, 61),
+    GATED(5, 34, 36, GELU_TANH, bias, NORMAL, 62),
+    GATED(17, 130, 68, SWISH, plain, NORMAL, 63),
+    GATED(33, 66, 31, GELU, bias, NORMAL, 64),
+    GATED(8, 258, 260, RELU, plain, HALVES, 65),
+    GATED(3, 38, 12, SWISH, bias, LARGE, 66),
+    GATED(9, 30, 8, RELU, bias, SPECIAL, 67),
+    GATED(66, 140, 40, SIGMOID, plain, ONE_SIGN, 68),
+    GATED(4, 22, 2049, NONE, bias, HALVES, 69),
     MATMUL(1, 3, 65537, NONE, bias, HALVES, 353),
     MATMUL(1, 2, 262145, NONE, bias, HALVES, 354),
     MATMUL(1, 2, 262148, NONE, bias, HALVES, 355),
@@ -88,6 +106,14 @@ static const vkf_case cases[] = {
      .inputs = both,
      .data = VKF_DATA_NORMAL,
      .seed = 30},
+    {.name = "gated, m10 of capacity 24, n60 k30",
+     .op = VKF_OP_MATMUL,
+     .params = {.matmul = {.rows = VKF_DIM_BS, .n = 60, .k = 30, .activation = VKF_ACT_SWISH, .is_gated = true}},
+     .sizes = {.B = 2, .S = 5},
+     .capacity = {.B = 3, .S = 8},
+     .inputs = bias,
+     .data = VKF_DATA_NORMAL,
+     .seed = 70},
     {.name = "head: 3 rows of capacity 8, n203 k64",
      .op = VKF_OP_MATMUL,
      .params = {.matmul = {.rows = VKF_DIM_OUT, .n = 203, .k = 64}},

@@ -35,7 +35,8 @@ vkf_cost vkf_op_cost_embed(const vkf_plan *plan, const vkf_node *node, const vkf
 
 vkf_cost vkf_op_cost_matmul(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
   const vkf_matmul_params *p = &node->params.matmul;
-  return (vkf_cost){2.0 * dims->v[p->rows] * p->n * p->k, all_bytes(plan, node, dims)};
+  const double rows = dims->v[p->rows], gates = p->is_gated ? 2 * rows * vkf_matmul_width(p) : 0;
+  return (vkf_cost){2 * rows * p->n * p->k + gates, all_bytes(plan, node, dims)};
 }
 
 static double query_rows(const vkf_attention_params *p, const vkf_dims *dims) {

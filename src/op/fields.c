@@ -17,7 +17,7 @@ static const vkf_field embed_fields[] = {
 static const vkf_field matmul_fields[] = {
     FIELD(matmul, rows, DIM),     FIELD(matmul, n, COUNT),
     FIELD(matmul, k, COUNT),      FIELD(matmul, activation, ACTIVATION),
-    FIELD(matmul, scale, NUMBER),
+    FIELD(matmul, scale, NUMBER), FIELD(matmul, is_gated, FLAG),
 };
 static const vkf_field attention_fields[] = {ATTENTION_FIELDS(attention)};
 static const vkf_field attention_weights_fields[] = {ATTENTION_FIELDS(attention_weights)};

@@ -97,13 +97,19 @@ enum {
   VKF_EMBED_TYPE_TABLE
 };
 
-/* out = act(scale x w^T + bias) + residual; x [rows,K] w [N,K] bias [N] residual, out [rows,N]. */
+/* out = act(scale x w^T + bias) + residual; x [rows,K] w [N,K] bias [N] residual, out [rows,N].
+ * Gated (Shazeer 2020, GLU variants improve Transformer): with y = scale x w^T + bias, out[r][i] = act(y[r][2i]) *
+ * y[r][2i+1]. N is even, out [rows,N/2], and there is no residual. */
 typedef struct vkf_matmul_params {
   vkf_dim rows;
   uint32_t n, k;
   vkf_activation activation;
   float scale; /* of the sum; 0: 1 */
+  bool is_gated;
 } vkf_matmul_params;
+static inline uint32_t vkf_matmul_width(const vkf_matmul_params *p) {
+  return p->is_gated ? p->n / 2 : p->n;
+}
 enum { VKF_MATMUL_X, VKF_MATMUL_W, VKF_MATMUL_BIAS, VKF_MATMUL_RESIDUAL };
 
 /* Packed batches: sequences of different lengths side by side, without pads. A rectangle has `seqs` sequences of as

@@ -9,7 +9,7 @@
 
 #define VKF_OP_LIST(X)                                                                                       \
   X(EMBED, embed)                         /* ids > rows of a table, scaled, plus positions */                \
-  X(MATMUL, matmul)                       /* x w^T + bias, activation, residual */                           \
+  X(MATMUL, matmul)                       /* x w^T + bias, activation, residual or gates */                  \
   X(ATTENTION, attention)                 /* softmax(cap(q k^T scale) + masks) v, no score matrix */         \
   X(ATTENTION_WEIGHTS, attention_weights) /* the softmax of the same scores, for looking at */               \
   X(NORM, norm)                           /* layer norm or RMS norm of rows */                               \
@@ -19,7 +19,7 @@
   X(LOGIT_EDIT, logit_edit)               /* set, add or scale single logits, fill rows */                   \
   X(TOP_K, top_k)                         /* the k largest of a row with their ids, ties to the lowest id */ \
   X(ROPE, rope)                           /* rotary positions of the heads in rows */                        \
-  X(GATE, gate)                           /* activation of one half of a row times the other half */         \
+  X(GATE, gate)                           /* act of one half of a row times the other; models: matmul */     \
   X(RELATIVE_BIAS, relative_bias)         /* the additive bias of attention by bucketed distances */         \
   X(PATCHES, patches)                     /* images > rows of patches */
 

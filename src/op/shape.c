@@ -39,12 +39,15 @@ vkf_status vkf_op_shape_matmul(vkf_env *env, const char *node, const vkf_params 
   VKF_CALL(positive(env, node, "K", p->k));
   if ((unsigned)p->activation >= VKF_ACT_COUNT)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: there is no activation %d", node, (int)p->activation);
+  if (p->is_gated && p->n % 2 != 0)
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: expected an even number of gated columns, found %u", node,
+                        p->n);
   vkf_extent rows = along(p->rows, cap), n = fixed(p->n);
   out->in[VKF_MATMUL_X] = matrix("x", VKF_F32, rows, fixed(p->k));
   out->in[VKF_MATMUL_W] = stored(weight(matrix("w", VKF_F32, n, fixed(p->k)), VKF_WEIGHT_MATMUL));
   out->in[VKF_MATMUL_BIAS] = optional(weight(vector("bias", VKF_F32, n), VKF_WEIGHT_VECTOR));
-  out->in[VKF_MATMUL_RESIDUAL] = optional(matrix("residual", VKF_F32, rows, n));
-  out->out[0] = matrix("out", VKF_F32, rows, n);
+  if (!p->is_gated) out->in[VKF_MATMUL_RESIDUAL] = optional(matrix("residual", VKF_F32, rows, n));
+  out->out[0] = matrix("out", VKF_F32, rows, fixed(vkf_matmul_width(p)));
   return VKF_OK;
 }
 

@@ -10,9 +10,9 @@ static vkf_build_operand slot(uint32_t index) {
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
-uint32_t vkf_block_matmul(vkf_build *b, const char *name, vkf_dim rows, uint32_t x, const vkf_linear *linear,
-                          vkf_activation activation, uint32_t residual) {
-  const vkf_build_node_params node = {
+static vkf_build_node_params matmul_node(const char *name, vkf_dim rows, uint32_t x, const vkf_linear *linear,
+                                         vkf_activation activation, uint32_t residual) {
+  return (vkf_build_node_params){
       .op = VKF_OP_MATMUL,
       .name = name,
       .params.matmul = {.rows = rows, .n = linear->n, .k = linear->k, .activation = activation},
@@ -21,6 +21,11 @@ uint32_t vkf_block_matmul(vkf_build *b, const char *name, vkf_dim rows, uint32_t
              [VKF_MATMUL_BIAS] = linear->bias,
              [VKF_MATMUL_RESIDUAL] = slot(residual)},
   };
+}
+
+uint32_t vkf_block_matmul(vkf_build *b, const char *name, vkf_dim rows, uint32_t x, const vkf_linear *linear,
+                          vkf_activation activation, uint32_t residual) {
+  const vkf_build_node_params node = matmul_node(name, rows, x, linear, activation, residual);
   return vkf_build_node(b, &node);
 }
 
@@ -113,16 +118,6 @@ static uint32_t rotate(vkf_build *b, const vkf_block_form *form, vkf_dim rows, c
                       .pairs = VKF_ROPE_HALVES},
       .in = {[VKF_ROPE_X] = slot(qkv), [VKF_ROPE_POSITIONS] = inputs->positions, [VKF_ROPE_TABLE] = inputs->turns},
   };
-  return vkf_build_node(b, &node);
-}
-
-/* activation(gate) * up, of columns that hold the gate first. */
-static uint32_t gate(vkf_build *b, const vkf_block_form *form, vkf_dim rows, uint32_t x) {
-  const vkf_build_node_params node = {
-      .op = VKF_OP_GATE,
-      .name = "ffn.gate",
-      .params.gate = {.rows = rows, .width = form->d_ff, .up_column = form->d_ff, .activation = form->activation},
-      .in = {[VKF_GATE_X] = slot(x)}};
   return vkf_build_node(b, &node);
 }
 
@@ -232,9 +227,9 @@ uint32_t vkf_block_cross_attention(vkf_build *b, const vkf_block_form *form, con
 uint32_t vkf_block_feed_forward(vkf_build *b, const vkf_block_form *form, vkf_dim rows, const vkf_linear *in,
                                 const vkf_linear *out, const vkf_block_norm *norm, uint32_t x, uint32_t y) {
   const uint32_t h = before(b, form, "ffn.norm", rows, x, norm);
-  const vkf_activation activation = form->is_gated ? VKF_ACT_NONE : form->activation;
-  uint32_t f = vkf_block_matmul(b, "ffn.in", rows, h, in, activation, VKF_NO_SLOT);
-  if (form->is_gated) f = gate(b, form, rows, f);
+  vkf_build_node_params node = matmul_node("ffn.in", rows, h, in, form->activation, VKF_NO_SLOT);
+  node.params.matmul.is_gated = form->is_gated;
+  const uint32_t f = vkf_build_node(b, &node);
   const uint32_t sum = vkf_block_matmul(b, "ffn.out", rows, f, out, VKF_ACT_NONE, y);
   return after(b, form, "ffn.norm", rows, sum, norm);
 }

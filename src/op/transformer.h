@@ -31,8 +31,7 @@ typedef struct vkf_block_form {
   vkf_norm_kind norm_kind;
   float norm_eps;
   vkf_activation activation;
-  bool is_gated; /* activation(gate) * up, the columns of the gate first */
-  uint32_t d_ff; /* read where it is gated */
+  bool is_gated; /* activation(gate) * up: `in` of a feed-forward sub-layer has a row of the gate, then one of up */
 } vkf_block_form;
 
 /* Rows of queries, and the dimension of the keys that they see. */

@@ -1,4 +1,5 @@
-/* matmul: out = act(scale x w^T + bias) + residual, where x is rounded first if the weight is in q8 (ref/q8.h). */
+/* matmul: out = act(scale x w^T + bias) + residual, or pairs of columns gated; x is rounded first if the weight is in
+ * q8 (ref/q8.h). */
 #include "ref/reproducible.h"
 #include "ref/internal.h"
 #include "ref/q8.h"
@@ -108,28 +109,22 @@ static double sum_error(const vkf_call *call, double dot, double bias, const pro
   return in_steps < any_order ? in_steps : any_order; /* this one, too, where a sum is NaN */
 }
 
-/* |computed - exact| of act(sum) + residual, sum = scale x dot + bias; bias: |bias|. */
-static double element_bound(const vkf_call *call, bool halves, double sum, double dot, double bias, const products *of,
-                            double result, bool residual) {
-  const vkf_matmul_params *p = &call->params->matmul;
-  const vkf_rounding *r = call->rounding;
-  bool exact = halves && of->magnitude + bias < 0x1p22 && p->scale == 0;
-  double tiny = (p->k + 2) * (1 + fabs((double)p->scale)) * (1 + of->largest) * r->tiny;
-  double error = exact ? 0 : sum_error(call, dot, bias, of) + tiny;
-  double bound = vkf_ref_activate_bound(p->activation, sum, error, r);
-  if (residual && !(exact && bound == 0 && floor(4 * result) == 4 * result && fabs(result) < 0x1p22))
-    bound += r->u * (fabs(result) + bound) + r->tiny;
-  return bound;
-}
-
-static float reproducible_element(const vkf_call *call, const float *x, uint32_t n, const float *residual) {
+/* scale x dot + bias of row n of w. */
+static float reproducible_sum(const vkf_call *call, const float *x, uint32_t n) {
   const vkf_matmul_params *p = &call->params->matmul;
   const float *bias = call->in[VKF_MATMUL_BIAS].data;
-  float y = mul(reproducible_dot(x, vkf_ref_row(&call->in[VKF_MATMUL_W], n), p->k),
-                p->scale == 0 ? 1 : vkf_reproducible_flush(p->scale));
-  if (bias) y += bias[n];
-  y = activate(p->activation, y);
-  return residual ? y + residual[n] : y;
+  const float y = mul(reproducible_dot(x, vkf_ref_row(&call->in[VKF_MATMUL_W], n), p->k),
+                      p->scale == 0 ? 1 : vkf_reproducible_flush(p->scale));
+  return bias ? y + bias[n] : y;
+}
+
+/* Of column n of the result; residual: NULL, or its element. */
+static float reproducible_element(const vkf_call *call, const float *x, uint32_t n, const float *residual) {
+  const vkf_matmul_params *p = &call->params->matmul;
+  if (p->is_gated)
+    return mul(activate(p->activation, reproducible_sum(call, x, 2 * n)), reproducible_sum(call, x, 2 * n + 1));
+  const float y = activate(p->activation, reproducible_sum(call, x, n));
+  return residual ? y + *residual : y;
 }
 
 /* A call as its columns share it. */
@@ -140,44 +135,99 @@ typedef struct product {
   float *rounded;    /* [threads][k]: a row of x in f16, or NULL */
 } product;
 
-static void compute_element(const product *of, float *rounded, uint32_t m, uint32_t n, double largest) {
-  const vkf_call *call = of->call;
-  const vkf_matmul_params *p = &call->params->matmul;
-  const float *bias = call->in[VKF_MATMUL_BIAS].data, *x = vkf_ref_row(of->x, m);
-  const float *w = vkf_ref_row(&call->in[VKF_MATMUL_W], n);
-  const vkf_view *residual = &call->in[VKF_MATMUL_RESIDUAL], *out = &call->out[0];
-  const double scale = p->scale == 0 ? 1 : (double)p->scale;
-  const double all = dot(x, w, p->k), sum = scale * all + (bias ? (double)bias[n] : 0);
-  double result = vkf_ref_activate(p->activation, sum), bound = 0;
-  if (residual->data) result += (double)vkf_ref_row(residual, m)[n];
-  if (vkf_ref_wants_bounds(call)) {
-    const double of_bias = bias ? fabs((double)bias[n]) : 0;
-    products terms = {.largest = largest};
-    if (rounded) terms.lost = lost_in_f16(x, w, p->k, call->rounding->scaled_rows, rounded);
-    add_products(rounded ? rounded : x, w, p->k, call->rounding, &terms);
-    bound = element_bound(call, of->halves, sum, all, of_bias, &terms, result, residual->data != NULL);
-    double last = VKF_MIN(fabs(scale), 1) * (largest > 0 ? VKF_MIN(largest / 127, 1) : 1); /* factors of the sum */
-    bound = vkf_ref_unless_overflow((fabs(scale) * terms.magnitude + of_bias) / last, bound);
-  }
-  vkf_ref_store(call, 0, m * out->stride[0] + n, result, bound);
+/* A column of w, as every row of x reads it. */
+typedef struct column {
+  const float *w;
+  double bias;
+  double largest; /* see products */
+} column;
+
+static column column_of(const vkf_call *call, uint32_t n) {
+  const float *bias = call->in[VKF_MATMUL_BIAS].data;
+  column c = {.w = vkf_ref_row(&call->in[VKF_MATMUL_W], n), .bias = bias ? (double)bias[n] : 0};
+  if (vkf_ref_wants_bounds(call) && call->rounding->scaled_rows) c.largest = largest_of(c.w, call->params->matmul.k);
+  return c;
 }
 
-/* A part is a column: a row of w is read once, the rows of x stay in the cache. */
+/* scale x dot + bias. The other fields are set where bounds are wanted. */
+typedef struct argument {
+  double value;
+  double error;     /* |computed - value| at most */
+  double magnitude; /* the largest intermediate result */
+  bool exact;       /* value is computed exactly */
+} argument;
+
+static argument argument_of(const product *of, float *rounded, const float *x, const column *c) {
+  const vkf_call *call = of->call;
+  const vkf_matmul_params *p = &call->params->matmul;
+  const vkf_rounding *r = call->rounding;
+  const double scale = p->scale == 0 ? 1 : (double)p->scale, all = dot(x, c->w, p->k), bias = fabs(c->bias);
+  argument a = {.value = scale * all + c->bias};
+  if (!vkf_ref_wants_bounds(call)) return a;
+  products terms = {.largest = c->largest};
+  if (rounded) terms.lost = lost_in_f16(x, c->w, p->k, r->scaled_rows, rounded);
+  add_products(rounded ? rounded : x, c->w, p->k, r, &terms);
+  a.exact = of->halves && terms.magnitude + bias < 0x1p22 && p->scale == 0;
+  const double tiny = (p->k + 2) * (1 + fabs((double)p->scale)) * (1 + c->largest) * r->tiny;
+  a.error = a.exact ? 0 : sum_error(call, all, bias, &terms) + tiny;
+  const double last = VKF_MIN(fabs(scale), 1) * (c->largest > 0 ? VKF_MIN(c->largest / 127, 1) : 1); /* its factors */
+  a.magnitude = (fabs(scale) * terms.magnitude + bias) / last;
+  return a;
+}
+
+/* act(argument) + residual (NULL: none). *bound is set where bounds are wanted. */
+static double added(const vkf_call *call, const argument *a, const float *residual, double *bound) {
+  const vkf_activation activation = call->params->matmul.activation;
+  const vkf_rounding *r = call->rounding;
+  const double result = vkf_ref_activate(activation, a->value) + (residual ? (double)*residual : 0);
+  if (!vkf_ref_wants_bounds(call)) return result;
+  *bound = vkf_ref_activate_bound(activation, a->value, a->error, r);
+  if (residual && !(a->exact && *bound == 0 && floor(4 * result) == 4 * result && fabs(result) < 0x1p22))
+    *bound += r->u * (fabs(result) + *bound) + r->tiny;
+  *bound = vkf_ref_unless_overflow(a->magnitude, *bound);
+  return result;
+}
+
+/* act(gate) * up. *bound is set where bounds are wanted. */
+static double gated(const vkf_call *call, const argument *gate, const argument *up, double *bound) {
+  const vkf_activation activation = call->params->matmul.activation;
+  const vkf_rounding *r = call->rounding;
+  const double act = vkf_ref_activate(activation, gate->value), result = act * up->value;
+  if (!vkf_ref_wants_bounds(call)) return result;
+  const double act_error = vkf_ref_activate_bound(activation, gate->value, gate->error, r);
+  *bound = fabs(act) * up->error + act_error * (fabs(up->value) + up->error);
+  *bound += r->u * (fabs(result) + *bound) + r->tiny;
+  const double largest = VKF_MAX(VKF_MAX(gate->magnitude, up->magnitude), fabs(result) + *bound);
+  *bound = vkf_ref_unless_overflow(largest, *bound);
+  return result;
+}
+
+/* A part is a column of the result: its rows of w are read once, the rows of x stay in the cache. */
 static void compute_column(void *user, uint32_t thread, size_t part) {
   const product *of = user;
   const vkf_call *call = of->call;
   const vkf_matmul_params *p = &call->params->matmul;
-  const vkf_view *residual = &call->in[VKF_MATMUL_RESIDUAL];
+  const vkf_view *residuals = &call->in[VKF_MATMUL_RESIDUAL];
   const uint32_t n = (uint32_t)part, rows = call->dims->v[p->rows];
-  const bool scaled = vkf_ref_wants_bounds(call) && call->rounding->scaled_rows;
-  const double largest = scaled ? largest_of(vkf_ref_row(&call->in[VKF_MATMUL_W], n), p->k) : 0;
+  const column first = column_of(call, p->is_gated ? 2 * n : n),
+               second = p->is_gated ? column_of(call, 2 * n + 1) : first;
+  float *rounded = of->rounded ? of->rounded + (size_t)thread * p->k : NULL;
   for (uint32_t m = 0; m < rows; m++) {
-    if (call->reproducible)
-      vkf_ref_store_same(
-          call, 0, m * call->out[0].stride[0] + n,
-          reproducible_element(call, vkf_ref_row(of->x, m), n, residual->data ? vkf_ref_row(residual, m) : NULL));
-    else
-      compute_element(of, of->rounded ? of->rounded + (size_t)thread * p->k : NULL, m, n, largest);
+    const float *x = vkf_ref_row(of->x, m), *residual = residuals->data ? vkf_ref_row(residuals, m) + n : NULL;
+    const size_t to = m * call->out[0].stride[0] + n;
+    double result, bound = 0;
+    if (call->reproducible) {
+      vkf_ref_store_same(call, 0, to, reproducible_element(call, x, n, residual));
+      continue;
+    }
+    const argument a = argument_of(of, rounded, x, &first);
+    if (p->is_gated) {
+      const argument up = argument_of(of, rounded, x, &second);
+      result = gated(call, &a, &up, &bound);
+    } else {
+      result = added(call, &a, residual, &bound);
+    }
+    vkf_ref_store(call, 0, to, result, bound);
   }
 }
 
@@ -208,7 +258,7 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
   of.halves = wants_bounds && all_halves(of.x, rows, p->k, x_f16 ? 0x1p10f : 0x1p20f) &&
               all_halves(w, p->n, p->k, 0x1p20f) &&
               (!bias || all_halves(&(vkf_view){.data = (void *)bias}, 1, p->n, 0x1p20f));
-  vkf_parallel(p->n, threads, compute_column, &of);
+  vkf_parallel(vkf_matmul_width(p), threads, compute_column, &of);
 done:
   vkf_env_free(env, in_q8.data);
   vkf_env_free(env, of.rounded);

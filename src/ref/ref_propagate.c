@@ -33,10 +33,24 @@ static void round_to_q8(const float *x, const float *x_error, uint32_t k, float 
   }
 }
 
+/* scale x dot + bias of row n of w, and how far it can move. x, x_error: a row as the products have it. */
+static double moved_sum(const vkf_call *call, const vkf_view *errors, const float *x, const float *x_error, uint32_t n,
+                        double *error) {
+  const vkf_matmul_params *p = &call->params->matmul;
+  const float *bias = call->in[VKF_MATMUL_BIAS].data, *w = vkf_ref_row(&call->in[VKF_MATMUL_W], n);
+  const float *w_error = error_row(errors, VKF_MATMUL_W, n);
+  const double scale = p->scale == 0 ? 1 : (double)p->scale;
+  double sum = 0, moved = 0;
+  for (uint32_t i = 0; i < p->k; i++) {
+    sum += (double)x[i] * w[i];
+    moved += product((double)x[i], (double)x_error[i], (double)w[i], (double)w_error[i]);
+  }
+  *error = fabs(scale) * moved + (bias ? (double)((const float *)errors[VKF_MATMUL_BIAS].data)[n] : 0);
+  return scale * sum + (bias ? (double)bias[n] : 0);
+}
+
 static vkf_status propagate_matmul(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *out) {
   const vkf_matmul_params *p = &call->params->matmul;
-  const float *bias = call->in[VKF_MATMUL_BIAS].data;
-  double scale = p->scale == 0 ? 1 : (double)p->scale;
   float *q8 = NULL; /* a row and its errors */
   if (vkf_format_get(call->in[VKF_MATMUL_W].format)->q8 && !(q8 = vkf_env_alloc(env, p->k, 2 * sizeof *q8)))
     return VKF_ERROR_MEMORY;
@@ -47,16 +61,14 @@ static vkf_status propagate_matmul(vkf_env *env, const vkf_call *call, const vkf
       x = q8;
       x_error = q8 + p->k;
     }
-    for (uint32_t n = 0; n < p->n; n++) {
-      const float *w = vkf_ref_row(&call->in[VKF_MATMUL_W], n), *w_error = error_row(errors, VKF_MATMUL_W, n);
-      double sum = 0, error = 0;
-      for (uint32_t i = 0; i < p->k; i++) {
-        sum += (double)x[i] * w[i];
-        error += product((double)x[i], (double)x_error[i], (double)w[i], (double)w_error[i]);
-      }
-      sum = scale * sum + (bias ? (double)bias[n] : 0);
-      error = fabs(scale) * error + (bias ? (double)((const float *)errors[VKF_MATMUL_BIAS].data)[n] : 0);
+    for (uint32_t n = 0; n < vkf_matmul_width(p); n++) {
+      double error, up_error;
+      const double sum = moved_sum(call, errors, x, x_error, p->is_gated ? 2 * n : n, &error);
       error = vkf_ref_activate_error(p->activation, sum, error);
+      if (p->is_gated) {
+        const double up = moved_sum(call, errors, x, x_error, 2 * n + 1, &up_error);
+        error = product(vkf_ref_activate(p->activation, sum), error, up, up_error);
+      }
       if (call->in[VKF_MATMUL_RESIDUAL].data) error += (double)error_row(errors, VKF_MATMUL_RESIDUAL, m)[n];
       out[m * call->out[0].stride[0] + n] = vkf_ref_up(error);
     }

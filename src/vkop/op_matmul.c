@@ -3,7 +3,7 @@
 
 VKF_PUSH_FITS(vkf_push_matmul);
 
-VKF_PROBLEM(matmul, vkf_matmul_params, .matmul = {.m = dims->v[p->rows], .n = p->n, .k = p->k})
+VKF_PROBLEM(matmul, vkf_matmul_params, .matmul = {.m = dims->v[p->rows], .n = p->n, .k = p->k, .is_gated = p->is_gated})
 
 /* The operands of the stage that rounds x. */
 static void rounding_operands(const vkf_node_view *view, vkf_dispatch *out) {
@@ -24,6 +24,7 @@ static void matmul_operands(const vkf_node_view *view, bool reads_w, bool leaves
     vkf_vkop_dispatch_read(out, in[VKF_MATMUL_RESIDUAL]);
     vkf_vkop_dispatch_write(out, view->node->out[0]);
     for (uint32_t i = VKF_MATMUL_BIAS; i < out->n_operands; i++) out->operands[i].column = view->first;
+    if (view->problem->matmul.is_gated) out->operands[out->n_operands - 1].column = view->first / 2;
     out->operands[VKF_MATMUL_BIAS].access = out->operands[VKF_MATMUL_RESIDUAL].access = view->variant->access;
   }
   if (!leaves_partials) vkf_vkop_dispatch_scales(view, out, in[VKF_MATMUL_W]);
@@ -41,13 +42,14 @@ static void matmul_constants(const vkf_node_view *view, bool reads_w, bool leave
     out->constants[VKF_C_ACTIVATION] = p->activation;
     out->constants[VKF_C_HAS_BIAS] = vkf_vkop_has(in[VKF_MATMUL_BIAS]);
     out->constants[VKF_C_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_MATMUL_RESIDUAL]);
+    out->constants[VKF_C_IS_GATED] = p->is_gated;
   }
   out->constants[VKF_C_VEC] = p->k % 4 ? 1 : 4; /* rows of x and w begin at whole vectors, whatever their format */
   out->constants[VKF_C_SLICES] = view->variant->tile.gemm.slices;
   out->constants[VKF_C_SPLIT_K] = view->problem->split;
   if (view->variant->combine) out->constants[VKF_C_SPLIT_WIDTH] = view->problem->matmul.n;
   out->constants[VKF_C_OUT_PAIRS] = p->n % 2 == 0 && view->first % 2 == 0;
-  VKF_CONSTANTS_END(out, VKF_C_OUT_PAIRS);
+  VKF_CONSTANTS_END(out, VKF_C_IS_GATED);
   if (view->variant->matrix.m && reads_w) {
     out->constants[VKF_C_MATRIX_M] = view->variant->matrix.m;
     out->constants[VKF_C_MATRIX_N] = view->variant->matrix.n;

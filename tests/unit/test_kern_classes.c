@@ -368,12 +368,12 @@ static void few_long_rows_are_split(void **state) {
       {"nvidia", VKF_OP_LOG_SOFTMAX, 1, 128000, true, "row"},
       {"apple", VKF_OP_LOG_SOFTMAX, 4, 128000, false, "split"},
       {"cpu", VKF_OP_LOG_SOFTMAX, 1, 128000, false, "lanes"},
-      {"nvidia", VKF_OP_GATE, 1, 11008, false, "columns"},
-      {"nvidia", VKF_OP_GATE, 512, 64, true, "columns"},
+      {"nvidia", VKF_OP_EMBED, 1, 11008, false, "columns"},
+      {"nvidia", VKF_OP_EMBED, 512, 64, true, "columns"},
       {"apple", VKF_OP_EMBED, 1, 4096, false, "columns"},
       {"deck", VKF_OP_APPEND, 1, 6144, false, "columns"},
       {"nvidia", VKF_OP_LOGIT_EDIT, 1, 32000, false, "columns"},
-      {"cpu", VKF_OP_GATE, 1, 11008, false, "row"},
+      {"cpu", VKF_OP_EMBED, 1, 11008, false, "row"},
   };
   for (size_t i = 0; i < VKF_COUNT(expected); i++) {
     const vkf_caps caps = device(expected[i].device);

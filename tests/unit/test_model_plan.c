@@ -234,20 +234,21 @@ static void candidates(void **state) {
   vkf_model_net_close(&net);
 }
 
-/* A layer of a step is nine dispatches; who wants to see the projections has a tenth, which turns them. */
+/* A layer of a step is eight dispatches; who wants to see the projections has a ninth, which turns them. */
 static void rotary_layers(void **state) {
   (void)state;
   vkf_net *net = open_net(GOLDEN "llama");
   vkf_plan_request request = {.stage = VKF_STAGE_DECODE, .capacity = {1, 0, 1, 1, 24, 1}};
   vkf_plan *plan = build(net, &request);
   assert_string_equal(plan->blocks[1].name, "decoder.0");
-  assert_int_equal(plan->blocks[1].n_nodes, 9);
+  assert_int_equal(plan->blocks[1].n_nodes, 8);
+  assert_true(node_named(plan, "decoder.0.ffn.in")->params.matmul.is_gated);
   assert_int_equal(node_named(plan, "decoder.0.self.append")->params.append.rotary,
                    node_named(plan, "decoder.0.self.append")->params.append.key_width);
   vkf_model_plan_destroy(&plan);
   request.projections = true;
   plan = build(net, &request);
-  assert_int_equal(plan->blocks[1].n_nodes, 10);
+  assert_int_equal(plan->blocks[1].n_nodes, 9);
   assert_int_equal(node_named(plan, "decoder.0.self.append")->params.append.rotary, 0);
   vkf_model_plan_destroy(&plan);
   vkf_model_net_close(&net);

@@ -318,6 +318,8 @@ static void costs_of_every_op(void **state) {
   COST(LOGIT_EDIT, logit_edit, 0, 8 * 24, .rows = VKF_DIM_OUT, .width = 4, .max_edits = 5);
   COST(ROPE, rope, 3 * 18 * 12, 4 * 18 * (24 + 5), .rows = VKF_DIM_RT, .width = 12, .n_heads = 2, .n_kv_heads = 1,
        .head_width = 4, .rotary = 4);
+  COST(MATMUL, matmul, 2 * 18 * 6 * 4, 0, .rows = VKF_DIM_RT, .n = 6, .k = 4);
+  COST(MATMUL, matmul, 2 * 18 * 6 * 4 + 2 * 18 * 3, 0, .rows = VKF_DIM_RT, .n = 6, .k = 4, .is_gated = true);
   COST(GATE, gate, 2 * 72, 12 * 72, .rows = VKF_DIM_RT, .width = 4);
   COST(LOG_SOFTMAX, log_softmax, 5 * 24, 0, .rows = VKF_DIM_OUT, .width = 4);
   COST(TOP_K, top_k, 24, 0, .rows = VKF_DIM_OUT, .width = 4, .k = 2);

@@ -242,7 +242,7 @@ static void halves_are_exact(void **state) {
   size_t n, seen = 0, n_large = 0;
   const vkf_case *cases = vkf_op_cases(VKF_OP_MATMUL, &n);
   for (size_t i = 0; i < n; i++) {
-    if (cases[i].data != VKF_DATA_HALVES) continue;
+    if (cases[i].data != VKF_DATA_HALVES || cases[i].params.matmul.is_gated) continue; /* gates are rounded */
     fixture f;
     open_case(&f, &cases[i], &rounding);
     for (size_t e = 0; e < f.n[0]; e++) assert_true(f.call.bound[0][e] <= 0);
