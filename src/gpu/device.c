@@ -63,6 +63,7 @@ static vkf_status create_handle(vkf_gpu_device *device, const vkf_gpu_adapter *a
   vkf_gpu_extensions_finish(device->env, &offered);
   VKF_CALL(vkf_gpu_device_result(device, r, "vkCreateDevice"));
   device->owned = true;
+  device->awake = vkf_gpu_awake_create(device->env, &device->caps);
   return VKF_OK;
 }
 
@@ -172,6 +173,7 @@ void vkf_gpu_device_destroy(vkf_gpu_device **device) {
   *device = NULL;
   if (!it) return;
   vkf_gpu_queue_drain(it);
+  vkf_gpu_awake_destroy(&it->awake);
   vkf_gpu_staging_release(it);
   if (it->root == it) vkf_gpu_pipelines_finish(it);
   vkf_gpu_queue_finish(it);

@@ -112,11 +112,13 @@ vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, VkCommandBuffer *comm
   commands[n] = device->host_barrier;
   if (device->root->faults.skip_barrier != VKF_GPU_SKIP_HOST_BARRIER) n++;
   VkSubmitInfo batch = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = n, .pCommandBuffers = commands};
+  vkf_gpu_awake_submit(device->root->awake);
   pthread_mutex_lock(&device->root->queue_lock);
   if (device->lock_queue) device->lock_queue(device->queue_user);
   VkResult r = device->vk.QueueSubmit(device->queue, 1, &batch, device->fences[s % VKF_GPU_MAX_PENDING]);
   if (device->unlock_queue) device->unlock_queue(device->queue_user);
   pthread_mutex_unlock(&device->root->queue_lock);
+  if (r != VK_SUCCESS) vkf_gpu_awake_done(device->root->awake);
   VKF_CALL(vkf_gpu_device_result(device, r, "vkQueueSubmit"));
   device->submitted = s;
   if (serial) *serial = s;
@@ -129,6 +131,7 @@ static vkf_status wait_fence(vkf_gpu_device *device, VkFence fence) {
     VkResult r = device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, VKF_MIN(device->wait_ns, WAIT_SLICE_NS));
     if (r != VK_TIMEOUT) VKF_CALL(vkf_gpu_device_result(device, r, "vkWaitForFences"));
     if (r == VK_SUCCESS) break;
+    vkf_gpu_awake_wait(device->root->awake);
     if (vkf_clock_ns() - begin >= device->wait_ns) {
       device->root->lost = true;
       return vkf_env_fail(device->env, VKF_ERROR_DEVICE_LOST,
@@ -148,6 +151,7 @@ vkf_status vkf_gpu_wait(vkf_gpu_device *device, uint64_t serial) {
   while (device->completed < serial) {
     VKF_CALL(wait_fence(device, device->fences[(device->completed + 1) % VKF_GPU_MAX_PENDING]));
     device->completed++;
+    vkf_gpu_awake_done(device->root->awake);
   }
   if (device->logging) vkf_gpu_log_append(&device->log, &(vkf_gpu_event){.kind = VKF_GPU_EVENT_WAIT, .serial = serial});
   return VKF_OK;
@@ -160,6 +164,7 @@ vkf_status vkf_gpu_wait_all(vkf_gpu_device *device) {
 void vkf_gpu_queue_drain(vkf_gpu_device *device) {
   while (device->completed < device->submitted) {
     device->completed++;
+    vkf_gpu_awake_done(device->root->awake);
     VkFence fence = device->fences[device->completed % VKF_GPU_MAX_PENDING];
     if (device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX) == VK_SUCCESS)
       device->vk.ResetFences(device->handle, 1, &fence);

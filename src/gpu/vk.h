@@ -316,6 +316,7 @@ struct vkf_gpu_device {
 
   /* Of the root alone. */
   pthread_mutex_t queue_lock; /* around each submit */
+  struct vkf_gpu_awake *awake;
   _Atomic bool lost;
   _Atomic uint64_t now_bytes, peak_bytes;
   _Atomic uint64_t last_buffer_id; /* ids are never used again */
@@ -349,6 +350,18 @@ bool vkf_gpu_large_pages_join(vkf_gpu_buffer *buffer, const vkf_gpu_buffer *of);
 bool vkf_gpu_large_pages_bind(vkf_gpu_buffer *buffer);
 /* After the driver has let go of it. */
 void vkf_gpu_large_pages_free(vkf_gpu_buffer *buffer);
+
+/* ---- awake.c: cores that do not sleep while a CPU driver computes -------------------------------------------------
+ */
+
+typedef struct vkf_gpu_awake vkf_gpu_awake;
+/* NULL where it is not wanted or cannot be; the other calls then do nothing. */
+vkf_gpu_awake *vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps);
+/* Before a submit; while the host waits, at least once a second; when a submit was waited for. From any thread. */
+void vkf_gpu_awake_submit(vkf_gpu_awake *awake);
+void vkf_gpu_awake_wait(vkf_gpu_awake *awake);
+void vkf_gpu_awake_done(vkf_gpu_awake *awake);
+void vkf_gpu_awake_destroy(vkf_gpu_awake **awake);
 
 /* ---- a block's descriptor sets ----------------------------------------------------------------------------------- */
 

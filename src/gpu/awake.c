@@ -1,0 +1,193 @@
+/* Awake: keeps the host's cores from sleeping while the threads of a CPU driver compute.
+ *
+ * The threads of lavapipe wait for each other behind each dispatch. A core without work goes to sleep, and in a virtual
+ * machine it takes up to 70 us to wake, which is longer than many dispatches take (docs/SPEED.md). So each core gets a
+ * thread that spins, at a priority (SCHED_IDLE) at which every other thread takes its place at once. They spin from a
+ * submit until shortly after the host has waited for it, and sleep otherwise.
+ *
+ * Owns these threads. None are started where they would take time from somebody: with fewer driver threads than cores,
+ * and where the system limits the time of the process (a quota of its cgroup). Invariant: after finish() none is left.
+ */
+#define _GNU_SOURCE /* SCHED_IDLE, pthread_setaffinity_np */
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/vk.h"
+
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+
+enum { MAX_CORES = 32 /* as many threads as lavapipe has at most */ };
+#define SUBMIT_NS (UINT64_C(1000) * 1000 * 1000) /* a wait asks again before that */
+#define LINGER_NS (UINT64_C(1000) * 1000)        /* between the submits of two steps */
+enum { LOOKS = 64 /* pauses between two looks at the clock */ };
+
+typedef struct spinner {
+  struct vkf_gpu_awake *awake;
+  pthread_t thread;
+  int core;
+} spinner;
+
+struct vkf_gpu_awake {
+  vkf_env *env;
+  _Atomic uint64_t until_ns;  /* of vkf_clock_ns(): they spin until then */
+  _Atomic uint32_t n_pending; /* submits that nobody has waited for */
+  _Atomic uint32_t n_asleep;
+  _Atomic bool ends;
+  pthread_mutex_t lock; /* of `rise` */
+  pthread_cond_t rise;
+  spinner spinners[MAX_CORES];
+  uint32_t n_spinners;
+};
+
+static void pause_core(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static void *spin(void *user) {
+  const spinner *own = user;
+  vkf_gpu_awake *a = own->awake;
+  const struct sched_param none = {0};
+  cpu_set_t core;
+  CPU_ZERO(&core);
+  CPU_SET(own->core, &core);
+  if (pthread_setschedparam(pthread_self(), SCHED_IDLE, &none) != 0) return NULL;
+  if (pthread_setaffinity_np(pthread_self(), sizeof core, &core) != 0) return NULL;
+  while (!a->ends) {
+    while (vkf_clock_ns() < a->until_ns)
+      for (int i = 0; i < LOOKS; i++) pause_core();
+    pthread_mutex_lock(&a->lock);
+    a->n_asleep++; /* before the look at the time: who sets that later sees that somebody sleeps */
+    while (!a->ends && vkf_clock_ns() >= a->until_ns) pthread_cond_wait(&a->rise, &a->lock);
+    a->n_asleep--;
+    pthread_mutex_unlock(&a->lock);
+  }
+  return NULL;
+}
+
+/* Whether the file of a cgroup limits its time: "max 100000" and -1 do not. */
+static bool has_quota(const char *path) {
+  char text[64] = "";
+  FILE *f = fopen(path, "r");
+  if (!f) return false;
+  const bool was_read = fgets(text, sizeof text, f) != NULL;
+  fclose(f);
+  return was_read && text[0] >= '0' && text[0] <= '9';
+}
+
+/* The process' own cgroup and those above it, as far as they can be seen. */
+static bool is_limited(void) {
+  char line[PATH_MAX], path[PATH_MAX + 64];
+  FILE *f = fopen("/proc/self/cgroup", "r");
+  bool limited = has_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") || has_quota("/sys/fs/cgroup/cpu.max");
+  while (f && !limited && fgets(line, sizeof line, f)) {
+    line[strcspn(line, "\n")] = 0;
+    char *group = strrchr(line, ':') + 1;
+    for (char *end; !limited && (end = strrchr(group, '/')) != NULL; *end = 0) {
+      snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+      limited = has_quota(path);
+      snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", group);
+      limited = limited || has_quota(path);
+    }
+  }
+  if (f) fclose(f);
+  return limited;
+}
+
+/* The driver reads the same variables. */
+static bool is_wanted(const vkf_caps *caps, const cpu_set_t *cores) {
+  const char *threads = getenv("LP_NUM_THREADS"), *asked = getenv("VKF_KEEP_AWAKE");
+  const int n = CPU_COUNT(cores);
+  if (caps->kind != VKF_DEVICE_CPU || caps->driver_id != VKF_DRIVER_ID_LAVAPIPE) return false;
+  if ((asked && strcmp(asked, "0") == 0) || n < 2 || n > MAX_CORES) return false;
+  return (!threads || atoi(threads) >= n) && !is_limited();
+}
+
+vkf_gpu_awake *vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps) {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0 || !is_wanted(caps, &cores)) return NULL;
+  vkf_gpu_awake *a = vkf_env_alloc(env, 1, sizeof *a);
+  if (!a) {
+    vkf_env_clear(env);
+    return NULL;
+  }
+  a->env = env;
+  pthread_mutex_init(&a->lock, NULL);
+  pthread_cond_init(&a->rise, NULL);
+  for (int core = 0; core < CPU_SETSIZE; core++) {
+    spinner *s = &a->spinners[a->n_spinners];
+    if (!CPU_ISSET(core, &cores)) continue;
+    *s = (spinner){.awake = a, .core = core};
+    if (pthread_create(&s->thread, NULL, spin, s) != 0) break;
+    a->n_spinners++;
+  }
+  return a;
+}
+
+static void spin_until(vkf_gpu_awake *a, uint64_t ns) {
+  a->until_ns = ns;
+  if (a->n_asleep == 0) return;
+  pthread_mutex_lock(&a->lock);
+  pthread_cond_broadcast(&a->rise);
+  pthread_mutex_unlock(&a->lock);
+}
+
+void vkf_gpu_awake_submit(vkf_gpu_awake *a) {
+  if (!a) return;
+  a->n_pending++;
+  spin_until(a, vkf_clock_ns() + SUBMIT_NS);
+}
+
+void vkf_gpu_awake_wait(vkf_gpu_awake *a) {
+  if (a) spin_until(a, vkf_clock_ns() + SUBMIT_NS);
+}
+
+void vkf_gpu_awake_done(vkf_gpu_awake *a) {
+  if (a && --a->n_pending == 0) a->until_ns = vkf_clock_ns() + LINGER_NS;
+}
+
+void vkf_gpu_awake_destroy(vkf_gpu_awake **awake) {
+  vkf_gpu_awake *a = *awake;
+  *awake = NULL;
+  if (!a) return;
+  a->ends = true;
+  spin_until(a, 0);
+  for (uint32_t i = 0; i < a->n_spinners; i++) pthread_join(a->spinners[i].thread, NULL);
+  pthread_cond_destroy(&a->rise);
+  pthread_mutex_destroy(&a->lock);
+  vkf_env_free(a->env, a);
+}
+
+#else
+
+vkf_gpu_awake *vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps) {
+  (void)env;
+  (void)caps;
+  return NULL;
+}
+
+void vkf_gpu_awake_submit(vkf_gpu_awake *a) {
+  (void)a;
+}
+
+void vkf_gpu_awake_wait(vkf_gpu_awake *a) {
+  (void)a;
+}
+
+void vkf_gpu_awake_done(vkf_gpu_awake *a) {
+  (void)a;
+}
+
+void vkf_gpu_awake_destroy(vkf_gpu_awake **awake) {
+  (void)awake;
+}
+
+#endif
