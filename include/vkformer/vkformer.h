@@ -226,8 +226,8 @@ VKF_API vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_d
  * list, a UUID, "ref", "lavapipe", "swiftshader", "gpu", "cpu", or a case-insensitive part of a device's or driver's
  * name. If two devices match, the error lists them. On a processor with AVX-512 lavapipe is faster if two variables are
  * set before the first context is created, as docs/devices.md says ("The vector width of lavapipe"). If lavapipe
- * computes with threads on all cores, the device has a thread for each core that keeps it from sleeping during a run, at
- * a priority that takes no time from others; the environment variable VKF_KEEP_AWAKE=0 turns that off. */
+ * computes with threads on all cores, the device has a thread for each core that keeps it from sleeping during a run,
+ * at the lowest priority; the environment variable VKF_KEEP_AWAKE=0 turns that off. */
 VKF_API vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **out);
 
 VKF_API void vkf_device_close(vkf_device **dev);

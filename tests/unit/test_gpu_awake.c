@@ -80,7 +80,9 @@ static void runs_while_a_submit_is_pending(void **state) {
   vkf_gpu_awake_submit(awake);
   assert_true(come_to(tasks, n, 'R'));
   vkf_gpu_awake_done(awake);
-  vkf_gpu_awake_wait(awake); /* the second one takes long */
+  nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+  assert_true(come_to(tasks, n, 'R')); /* for the second one */
+  vkf_gpu_awake_wait(awake);
   assert_true(come_to(tasks, n, 'R'));
   vkf_gpu_awake_done(awake);
   assert_true(come_to(tasks, n, 'S'));
