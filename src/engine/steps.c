@@ -194,6 +194,11 @@ static submit cut(const vkf_steps *s, const vkf_batch_step *step, uint32_t first
   return part;
 }
 
+/* Of row r of a submit: how many of its ids are in it. */
+static uint32_t ids_of(const submit *part, const vkf_search_row *row, uint32_t r) {
+  return r + 1 < part->n ? row->n : part->n_last;
+}
+
 /* There is a plan for single ids in all slots, and one for a fourth of them, for when few are left. */
 static uint32_t round_singles(uint32_t n, uint32_t R) {
   uint32_t rounded = R;
@@ -224,7 +229,7 @@ static void describe_rows(vkf_steps *s, const vkf_batch_step *step, const submit
   uint32_t at = 0, n_out = 0;
   for (uint32_t r = 0; r < part->n; r++) {
     const vkf_search_row *row = &step->rows[part->first + r];
-    const uint32_t n = r + 1 < part->n ? row->n : part->n_last;
+    const uint32_t n = ids_of(part, row, r);
     const vkf_model_tokens tokens = {
         .stage = VKF_STAGE_DECODE, .rows = 1, .length = n, .past = row->past, .ids = row->ids};
     vkf_model_positions(s->session->model->net, &tokens, s->positions + at);
@@ -264,8 +269,7 @@ static vkf_status write_short_head(vkf_steps *s, const vkf_cached_plan *cached, 
   uint32_t n = 0;
   for (uint32_t r = 0; r < part->n; r++) {
     const vkf_search_row *row = &step->rows[part->first + r];
-    for (uint32_t i = outs_of(row, r + 1 < part->n ? row->n : part->n_last); i > 0; i--)
-      s->places[n++] = row->slot / s->each;
+    for (uint32_t i = outs_of(row, ids_of(part, row, r)); i > 0; i--) s->places[n++] = row->slot / s->each;
   }
   const float *masks = vkf_engine_short_head_masks(s->short_head, s->places, n);
   if (!masks) return VKF_ERROR_MEMORY;
@@ -313,13 +317,13 @@ static vkf_status read_logits(vkf_steps *s, const vkf_cached_plan *cached, const
   const vkf_search_row *rows = step->rows + part->first;
   float *from = s->rows;
   for (uint32_t r = 0; part->n_out == 1 && r < part->n; r++) /* of one row directly */
-    if (outs_of(&rows[r], r + 1 < part->n ? rows[r].n : part->n_last)) from = rows[r].logits;
+    if (outs_of(&rows[r], ids_of(part, &rows[r], r))) from = rows[r].logits;
   if (part->n_out > 1) VKF_CALL(vkf_engine_steps_need_logits(s, part->n_out));
   if (part->n_out > 1) from = s->rows;
   if (!from) return VKF_OK;
   VKF_CALL(read_by_id(s, cached, dims, "logits", from));
   for (uint32_t r = 0; part->n_out > 1 && r < part->n; r++) {
-    const size_t n = (size_t)outs_of(&rows[r], r + 1 < part->n ? rows[r].n : part->n_last) * s->n_vocab;
+    const size_t n = (size_t)outs_of(&rows[r], ids_of(part, &rows[r], r)) * s->n_vocab;
     if (rows[r].logits) memcpy(rows[r].logits, from, n * sizeof *from);
     from += n;
   }
@@ -349,7 +353,7 @@ static vkf_status read_results(vkf_steps *s, const vkf_cached_plan *cached, cons
 static void move_on(vkf_steps *s, const vkf_batch_step *step, const submit *part) {
   for (uint32_t r = 0; r < part->n; r++) {
     vkf_search_row *row = &step->rows[part->first + r];
-    const uint32_t n = r + 1 < part->n ? row->n : part->n_last, n_out = outs_of(row, n);
+    const uint32_t n = ids_of(part, row, r), n_out = outs_of(row, n);
     row->past += n;
     row->ids += n;
     row->n -= n;
