@@ -136,15 +136,19 @@ static vkf_status step(vkf_slots *s) {
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-vkf_status vkf_engine_slot_begin(vkf_session *session, const char *call, size_t slot, vkf_sequence **out) {
-  vkf_status st = vkf_engine_session_begin(session, call);
-  const size_t n = !st && session->slots ? session->slots->n : 0;
-  if (st) return st;
+vkf_status vkf_engine_slot_get(vkf_session *session, size_t slot, vkf_sequence **out) {
+  const size_t n = session->slots ? session->slots->n : 0;
   *out = slot < n ? &session->slots->at[slot] : NULL;
-  if (slot < n) return VKF_OK;
-  st = vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
-                    "expected a slot below %zu, the n_slots of the session's parameters, found %zu", n, slot);
-  return vkf_engine_session_end(session, st, NULL);
+  return slot < n
+             ? VKF_OK
+             : vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
+                            "expected a slot below %zu, the n_slots of the session's parameters, found %zu", n, slot);
+}
+
+vkf_status vkf_engine_slot_begin(vkf_session *session, const char *call, size_t slot, vkf_sequence **out) {
+  VKF_CALL(vkf_engine_session_begin(session, call));
+  const vkf_status st = vkf_engine_slot_get(session, slot, out);
+  return st ? vkf_engine_session_end(session, st, NULL) : VKF_OK;
 }
 
 static vkf_status encode(vkf_slots *s, vkf_sequence *q, const int32_t *ids, size_t n) {

@@ -26,6 +26,8 @@ struct vkf_slots {
   vkf_search_row *rows; /* [n]: of a step */
 };
 
+/* VKF_ERROR_ARGUMENT: the session has fewer slots. */
+vkf_status vkf_engine_slot_get(vkf_session *session, size_t slot, vkf_sequence **out);
 /* vkf_engine_session_begin() of a call on a slot. */
 vkf_status vkf_engine_slot_begin(vkf_session *session, const char *call, size_t slot, vkf_sequence **out);
 

@@ -42,24 +42,17 @@ static uint64_t count_numbers(const vkf_cached_plan *cached, const vkf_dims *dim
   return count;
 }
 
-static vkf_status read_caches(vkf_slots *s, const vkf_sequence *q, const vkf_cached_plan *cached, const vkf_dims *dims,
-                              size_t n, size_t n_source, float *numbers) {
+/* Reads the caches of slot q into `out`; out NULL: writes `in` to them. */
+static vkf_status move_caches(vkf_slots *s, const vkf_sequence *q, const vkf_cached_plan *cached, const vkf_dims *dims,
+                              size_t n, size_t n_source, const float *in, float *out) {
+  const vkf_backend_table *backend = s->session->plan_cache.backend->table;
+  size_t at = 0;
   for (uint32_t i = 0; i < cached->plan->n_slots; i++) {
     const vkf_slot one = vkf_slot_one(&cached->plan->slots[i]);
     if (!is_kept(&one, n, n_source)) continue;
-    VKF_CALL(s->session->plan_cache.backend->table->read_one(cached->program, i, q->slot, dims, numbers));
-    numbers += vkf_slot_elements_at(&one, dims);
-  }
-  return VKF_OK;
-}
-
-static vkf_status write_caches(vkf_slots *s, const vkf_sequence *q, const vkf_cached_plan *cached, const vkf_dims *dims,
-                               size_t n, size_t n_source, const float *numbers) {
-  for (uint32_t i = 0; i < cached->plan->n_slots; i++) {
-    const vkf_slot one = vkf_slot_one(&cached->plan->slots[i]);
-    if (!is_kept(&one, n, n_source)) continue;
-    VKF_CALL(s->session->plan_cache.backend->table->write_one(cached->program, i, q->slot, dims, numbers));
-    numbers += vkf_slot_elements_at(&one, dims);
+    VKF_CALL(out ? backend->read_one(cached->program, i, q->slot, dims, out + at)
+                 : backend->write_one(cached->program, i, q->slot, dims, in + at));
+    at += vkf_slot_elements_at(&one, dims);
   }
   return VKF_OK;
 }
@@ -72,7 +65,7 @@ static vkf_status fill(vkf_slots *s, vkf_sequence *q, const int32_t *ids, size_t
   VKF_CALL(vkf_engine_steps_plan(&s->steps, 1, true, &cached));
   q->n = q->n_done = q->n_logits = q->n_read = 0;
   q->n_source = 0;
-  VKF_CALL(write_caches(s, q, cached, &dims, n, n_source, numbers));
+  VKF_CALL(move_caches(s, q, cached, &dims, n, n_source, numbers, NULL));
   if (n) memmove(q->ids, ids, n * sizeof *ids);
   if (n_source) memmove(q->source, source, n_source * sizeof *source);
   q->n = q->n_done = n;
@@ -96,7 +89,7 @@ static vkf_status copy(vkf_slots *s, vkf_sequence *from, vkf_sequence *to, size_
   VKF_TRY(vkf_engine_steps_plan(&s->steps, 1, true, &cached));
   numbers = vkf_env_alloc(env, count_numbers(cached, &dims, n, from->n_source), sizeof *numbers);
   if (!numbers) VKF_TRY(VKF_ERROR_MEMORY);
-  VKF_TRY(read_caches(s, from, cached, &dims, n, from->n_source, numbers));
+  VKF_TRY(move_caches(s, from, cached, &dims, n, from->n_source, NULL, numbers));
   VKF_TRY(fill(s, to, from->ids, n, from->source, from->n_source, numbers));
 done:
   vkf_env_free(env, numbers);
@@ -104,14 +97,10 @@ done:
 }
 
 vkf_status vkf_session_copy(vkf_session *session, size_t from, size_t to, size_t n) {
-  vkf_sequence *source = NULL;
-  vkf_status st = vkf_engine_slot_begin(session, "vkf_session_copy", from, &source);
-  if (st) return st;
-  if (to >= session->slots->n)
-    st = vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
-                      "expected a slot below %zu, the n_slots of the session's parameters, found %zu",
-                      session->slots->n, to);
-  if (!st) st = copy(session->slots, source, &session->slots->at[to], n);
+  vkf_sequence *source = NULL, *target = NULL;
+  VKF_CALL(vkf_engine_slot_begin(session, "vkf_session_copy", from, &source));
+  vkf_status st = vkf_engine_slot_get(session, to, &target);
+  if (!st) st = copy(session->slots, source, target, n);
   return vkf_engine_session_end(session, st, NULL);
 }
 
@@ -152,7 +141,7 @@ static vkf_status save(vkf_slots *s, vkf_sequence *q, vkf_result **out) {
   at += 4 * q->n;
   memcpy(at, q->source, 4 * (size_t)q->n_source);
   at += 4 * (size_t)q->n_source;
-  VKF_TRY(read_caches(s, q, cached, &dims, q->n, q->n_source, (float *)(void *)at));
+  VKF_TRY(move_caches(s, q, cached, &dims, q->n, q->n_source, NULL, (float *)(void *)at));
   h.checksum = checksum_of(data, n);
   memcpy(data, &h, sizeof h);
 done:
