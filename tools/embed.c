@@ -65,7 +65,8 @@ static int print_npy(embedder *e, const tool_line *line, const double *vector, s
 
 static int save_npy(embedder *e) {
   if (e->lines.n_read == 0) begin_npy(e, 0, 0);
-  const bool is_whole = !ferror(e->npy) & (fclose(e->npy) == 0);
+  const bool failed = ferror(e->npy);
+  const bool is_whole = fclose(e->npy) == 0 && !failed;
   e->npy = NULL;
   return is_whole ? tool_write_file(e->args->output, e->bytes, e->size) : tool_error("out of memory");
 }
