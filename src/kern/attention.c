@@ -66,6 +66,13 @@ double vkf_kern_attention_gpu_effort(const vkf_variant *v, const vkf_problem *p,
   return work / VKF_MIN(VKF_MAX(lanes, 1), (double)BUSY * vkf_kern_cores(caps)) + (own.split ? DISPATCH : 0);
 }
 
+double vkf_kern_attention_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps,
+                                 const vkf_kern_attention_cost *cost, double queries, double beside) {
+  vkf_problem own;
+  if (caps->is_cpu) return vkf_kern_attention_cpu_effort(v, p, cost);
+  return vkf_kern_attention_gpu_effort(v, p, caps, vkf_kern_workgroups(v, p, caps, &own) * queries, beside, 1);
+}
+
 uint64_t vkf_kern_attention_first_key_turns(const vkf_problem *p) {
   return vkf_turns_by(p->attention.keys, VKF_KEY_BLOCK);
 }

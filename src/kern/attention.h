@@ -43,6 +43,9 @@ enum { VKF_ATTENTION_PLACE_REGISTERS = 12 };
  * the loads and shuffles with each; at_a_time: keys that a lane loads together, 1 except in kernels that split them. */
 double vkf_kern_attention_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double rows,
                                      double beside, double at_a_time);
+/* On either, of a kernel that does not split keys and has `queries` queries a workgroup. */
+double vkf_kern_attention_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps,
+                                 const vkf_kern_attention_cost *cost, double queries, double beside);
 
 /* The search for the first key of the mask, which every first stage has before its own turns. */
 uint64_t vkf_kern_attention_first_key_turns(const vkf_problem *p);

@@ -8,24 +8,17 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
          vkf_turns_of(vkf_kern_attention_blocks(p), 2 * vkf_turns_of(VKF_KEY_BLOCK, 0));
 }
 
-static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps,
-                     const vkf_kern_attention_cost *cost) {
-  vkf_problem own;
-  if (caps->is_cpu) return vkf_kern_attention_cpu_effort(v, p, cost);
-  return vkf_kern_attention_gpu_effort(v, p, caps, vkf_kern_workgroups(v, p, caps, &own) * vkf_kern_workgroup(v), 4, 1);
-}
-
 /* Both start with more than by their speed (0.9 and 1), because pipelines take long to make. That of uniform takes a
  * third of a second and, for a while, 400 MB, too much for a few sentences: it is chosen from 65 queries on. That of
  * uniform-few takes 15 ms longer than that of "heads" even where the driver has it in its cache: from 33 on. */
 static double uniform_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   static const vkf_kern_attention_cost cost = {0.15, 0.15, 8, 10.1};
-  return effort(v, p, caps, &cost);
+  return vkf_kern_attention_effort(v, p, caps, &cost, vkf_kern_workgroup(v), 4);
 }
 
 static double few_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   static const vkf_kern_attention_cost cost = {0.39, 0.39, 8, 8};
-  return effort(v, p, caps, &cost);
+  return vkf_kern_attention_effort(v, p, caps, &cost, vkf_kern_workgroup(v), 4);
 }
 
 const vkf_family vkf_family_attention_uniform = {.name = "uniform",

@@ -25,22 +25,14 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
          vkf_turns_of(p->attention.value_width, 0);
 }
 
-static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps,
-                     const vkf_kern_attention_cost *cost) {
-  if (caps->is_cpu) return vkf_kern_attention_cpu_effort(v, p, cost);
-  vkf_problem own;
-  const double queries = vkf_kern_workgroups(v, p, caps, &own) * vkf_kern_workgroup(v);
-  return vkf_kern_attention_gpu_effort(v, p, caps, queries, v->vec == 4 ? 4 : 16, 1);
-}
-
 static double lane_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   static const vkf_kern_attention_cost cost = {60, 60, 8, 0};
-  return effort(v, p, caps, &cost);
+  return vkf_kern_attention_effort(v, p, caps, &cost, vkf_kern_workgroup(v), 16);
 }
 
 static double vec4_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   static const vkf_kern_attention_cost cost = {10, 10, 8, 0};
-  return effort(v, p, caps, &cost);
+  return vkf_kern_attention_effort(v, p, caps, &cost, vkf_kern_workgroup(v), 4);
 }
 
 const vkf_family vkf_family_lane_per_query = {

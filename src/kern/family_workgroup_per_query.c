@@ -16,9 +16,7 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   static const vkf_kern_attention_cost cost = {3, 4, 1, 0};
-  vkf_problem own;
-  if (caps->is_cpu) return vkf_kern_attention_cpu_effort(v, p, &cost);
-  return vkf_kern_attention_gpu_effort(v, p, caps, vkf_kern_workgroups(v, p, caps, &own), 4, 1);
+  return vkf_kern_attention_effort(v, p, caps, &cost, 1, 4);
 }
 
 const vkf_family vkf_family_workgroup_per_query = {.name = "workgroup-per-query",
