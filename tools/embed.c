@@ -9,8 +9,6 @@
 
 static const char format[] = "vkformer-embed/1";
 
-enum { BATCH = 8 }; /* few, so that workers have much the same to do where lengths differ */
-
 typedef struct embedder {
   tool_session session;
   const tool_args *args;
@@ -125,8 +123,8 @@ static int run_embed(const tool_args *args) {
                          .args = args,
                          .texts = args->n_operands > 1 ? (const char *const *)args->operands + 1 : NULL,
                          .n_texts = args->n_operands - 1,
-                         .batch = args->similarity ? 0 : BATCH,
-                         .window = at_once ? 0 : TOOL_WINDOW * BATCH,
+                         .batch = args->similarity ? 0 : TOOL_BATCH,
+                         .window = at_once ? 0 : TOOL_WINDOW * TOOL_BATCH,
                          .run = run,
                          .print = print,
                          .user = &e,

@@ -3,8 +3,6 @@
 
 static const char format[] = "vkformer-fill-mask/1";
 
-enum { BATCH = 8 }; /* few, so that workers have much the same to do where lengths differ */
-
 typedef struct filler {
   tool_session session;
   const tool_args *args;
@@ -51,8 +49,8 @@ static int run_fill_mask(const tool_args *args) {
                       .args = args,
                       .texts = args->n_operands > 1 ? (const char *const *)args->operands + 1 : NULL,
                       .n_texts = args->n_operands - 1,
-                      .batch = BATCH,
-                      .window = TOOL_WINDOW * BATCH,
+                      .batch = TOOL_BATCH,
+                      .window = TOOL_WINDOW * TOOL_BATCH,
                       .run = run,
                       .print = print,
                       .user = &f,

@@ -21,6 +21,7 @@ int tool_skips_note(tool_skips *skips, const char *noun, size_t number, const ch
 int tool_skips_report(tool_skips *skips, tool_session *session, const char *noun, size_t n_read);
 
 #define TOOL_NO_ROW SIZE_MAX
+#define TOOL_BATCH 8   /* texts of a batch: few, so that workers have much the same to do where lengths differ */
 #define TOOL_WINDOW 16 /* batches that are put together at a time, out of lines of like length */
 
 typedef struct tool_line {
