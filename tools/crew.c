@@ -157,10 +157,9 @@ int tool_crew_open(tool_crew *crew, const tool_args *args, tool_session *first, 
   if (exit_code == TOOL_OK) exit_code = tool_session_open_context(first, args);
   if (exit_code == TOOL_OK) exit_code = list_devices(crew);
   if (exit_code == TOOL_OK && args->profile && crew->n_devices > 1)
-    exit_code = tool_usage_error(args->command->name,
-                                 "--profile: expected one device, which is the one measured, "
-                                 "found --device %s",
-                                 args->device);
+    exit_code =
+        tool_usage_error(args->command->name,
+                         "--profile: expected one device, which is the one measured, found --device %s", args->device);
   if (exit_code == TOOL_OK) exit_code = tool_session_open_device(first, crew->devices[0]);
   if (exit_code == TOOL_OK) exit_code = tool_session_open_model(first, folder);
   if (exit_code != TOOL_OK) return exit_code;

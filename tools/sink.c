@@ -116,8 +116,7 @@ static int open_journal(tool_sink *s, bool resumes, tool_journal *j) {
   if (exit_code != TOOL_OK) return exit_code;
   if (j->size && !resumes && !j->is_done)
     return tool_error(
-        "%s: a run that writes to it has not come to its end: --resume goes on with it; to begin anew, "
-        "remove %s",
+        "%s: a run that writes to it has not come to its end: --resume goes on with it; to begin anew, remove %s",
         s->path, s->journal_path);
   return TOOL_OK;
 }

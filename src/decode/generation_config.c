@@ -175,8 +175,7 @@ static vkf_status check_groups(const vkf_generation_config *c) {
   if (c->num_beam_groups > 1 && c->patience > 0)
     return vkf_env_fail(
         c->env, VKF_ERROR_UNSUPPORTED,
-        "generation configuration: \"patience\" with \"num_beam_groups\" is not supported: expected one "
-        "of the two");
+        "generation configuration: \"patience\" with \"num_beam_groups\" is not supported: expected one of the two");
   return VKF_OK;
 }
 

@@ -42,9 +42,7 @@ vkf_status vkf_engine_session_begin(vkf_session *s, const char *call) {
   vkf_env_clear(&s->own);
   if (!s->model || atomic_load(&s->is_closing))
     VKF_FAIL(&s->own, VKF_ERROR_ARGUMENT,
-             "%s: expected a session of a model that is open, found one whose model was "
-             "closed",
-             call);
+             "%s: expected a session of a model that is open, found one whose model was closed", call);
 done:
   if (st) pthread_mutex_unlock(&s->busy);
   return st;

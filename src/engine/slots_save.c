@@ -172,11 +172,9 @@ static vkf_status check_whole(vkf_env *env, const char *bytes, size_t n, header 
                         MAGIC);
   const uint64_t rest = (n - sizeof *h) / 4;
   if (h->n_ids > rest || h->n_source > rest - h->n_ids || h->n_numbers != rest - h->n_ids - h->n_source || n % 4)
-    return vkf_env_fail(env, VKF_ERROR_FORMAT,
-                        "a saved slot: expected %llu ids, %llu of a source and %llu numbers, "
-                        "found %zu bytes",
-                        (unsigned long long)h->n_ids, (unsigned long long)h->n_source, (unsigned long long)h->n_numbers,
-                        n);
+    return vkf_env_fail(
+        env, VKF_ERROR_FORMAT, "a saved slot: expected %llu ids, %llu of a source and %llu numbers, found %zu bytes",
+        (unsigned long long)h->n_ids, (unsigned long long)h->n_source, (unsigned long long)h->n_numbers, n);
   const uint64_t found = checksum_of(bytes, n);
   if (found != h->checksum)
     return vkf_env_fail(env, VKF_ERROR_FORMAT, "a saved slot: expected the checksum %016llx, found %016llx",
@@ -208,9 +206,8 @@ static vkf_status check_fits(vkf_slots *s, const header *h) {
   const uint32_t most_source = s->steps.sources ? s->most_source : 0; /* decoders without an encoder have none */
   if (h->n_ids > s->most || h->n_source > most_source)
     return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
-                        "a saved slot: expected at most %u ids and %u of a source, found %llu "
-                        "and %llu",
-                        s->most, most_source, (unsigned long long)h->n_ids, (unsigned long long)h->n_source);
+                        "a saved slot: expected at most %u ids and %u of a source, found %llu and %llu", s->most,
+                        most_source, (unsigned long long)h->n_ids, (unsigned long long)h->n_source);
   VKF_CALL(vkf_engine_steps_plan(&s->steps, 1, true, &cached));
   const vkf_dims dims = dims_of(h->n_ids, h->n_source);
   const uint64_t expected = count_numbers(cached, &dims, h->n_ids, h->n_source);

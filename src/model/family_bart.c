@@ -75,8 +75,7 @@ vkf_status vkf_model_map_bart(vkf_net *net, vkf_file_value config) {
   if (v->is_learned) VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
   if (!v->is_learned && (net->info.pad_id < 0 || (uint32_t)net->info.pad_id >= net->encoder.vocab))
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT,
-                        "%s: expected an id of the vocabulary as pad_token_id, on which positions "
-                        "depend, found %d",
+                        "%s: expected an id of the vocabulary as pad_token_id, on which positions depend, found %d",
                         net->config_path, (int)net->info.pad_id);
   VKF_CALL(map_stack(net, v, &net->encoder, "model.encoder.", &encoder_names));
   return map_stack(net, v, &net->decoder, "model.decoder.", &decoder_names);

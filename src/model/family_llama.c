@@ -51,8 +51,7 @@ static vkf_status heads(vkf_net *net, vkf_file_value config, const variant *v, v
   VKF_CALL(vkf_model_find_size(net, config, "num_key_value_heads", usual_kv, &stack->n_kv_heads));
   if (stack->n_heads % stack->n_kv_heads != 0)
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT,
-                        "%s: expected a divisor of num_attention_heads %u as num_key_value_heads, "
-                        "found %u",
+                        "%s: expected a divisor of num_attention_heads %u as num_key_value_heads, found %u",
                         net->config_path, stack->n_heads, stack->n_kv_heads);
   uint32_t usual = v->head_width > 0 ? v->head_width : VKF_MAX(d_model / stack->n_heads, 1u);
   VKF_CALL(vkf_model_find_size(net, config, "head_dim", usual, &stack->key_width));

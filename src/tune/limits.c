@@ -66,8 +66,7 @@ static const struct {
      "{\"max_shared_bytes\": 16384, \"max_invocations\": 128, \"subgroup_size\": 0, \"float16\": false, \"coopmat\": "
      "false, \"int64\": false, \"storage16\": false, \"storage8\": false, \"buffer_address\": false,"
      " \"max_texel_elements\": 65536, \"max_storage_bindings\": 8, \"max_workgroup_count\": 65535, \"max_push_bytes\": "
-     "128,"
-     " \"max_storage_range_bytes\": 134217728, \"max_allocation_bytes\": 67108864}"},
+     "128, \"max_storage_range_bytes\": 134217728, \"max_allocation_bytes\": 67108864}"},
     {"pi",
      "{\"is_cpu\": false, \"coopmat\": false,"
      " \"max_shared_bytes\": 32768, \"max_invocations\": 256, \"subgroup_size\": 16, \"indexed_registers\": false,"
