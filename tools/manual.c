@@ -8,12 +8,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What is written of one file: commands [n], or of man pages command 0 alone. */
+/* What is written of one file: commands [n], or of man pages command 0 alone. topics: of the program's page. */
 typedef struct manual {
   const tool_command *const *commands;
   size_t n;
+  char *const *topics; /* [N_TOPICS] */
   FILE *file;
 } manual;
+
+/* Topics of `vkformer help` that are sections of the program's page, too. */
+enum { N_TOPICS = 2 };
+static const char *const topics[N_TOPICS][2] = {{"EXIT STATUS", "docs/topics/exit-codes.txt"},
+                                                {"ENVIRONMENT", "docs/topics/environment.txt"}};
 
 /* Every option of a command, in the order of its help. */
 #define FOR_EACH_OPTION(command, option)                                      \
@@ -97,6 +103,26 @@ static void put_command_page(const manual *m) {
   fputs(".SH SEE ALSO\n.BR vkformer (1)\n", m->file);
 }
 
+/* A topic behind its title: lines "  NAME   meaning", whose meaning may go on in the next line, and sentences. */
+static void put_topic(char *text, FILE *file) {
+  char *rest = NULL;
+  strtok_r(text, "\n", &rest);
+  for (char *line; (line = strtok_r(NULL, "\n", &rest)) != NULL;) {
+    char *word = line + strspn(line, " "), *gap = strstr(word, "  ");
+    if (word == line + 2 && gap) {
+      *gap = 0;
+      fputs(".TP\n.B ", file);
+      put_roff(word, file);
+      fputc('\n', file);
+      word = gap + 1 + strspn(gap + 1, " ");
+    } else if (word == line) {
+      fputs(".PP\n", file);
+    }
+    put_roff(word, file);
+    fputc('\n', file);
+  }
+}
+
 static void put_program_page(const manual *m) {
   put_title(m, "vkformer", "Transformer models on Vulkan compute shaders");
   fputs(".B vkformer\nCOMMAND [OPTION]... [ARGUMENT]...\n.SH COMMANDS\n", m->file);
@@ -107,13 +133,10 @@ static void put_program_page(const manual *m) {
     put_roff(m->commands[i]->summary, m->file);
     fputc('\n', m->file);
   }
-  fputs(
-      ".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\na result is wrong: over its bound, not finite, or not that of "
-      "another device\n.TP\n.B 2\nthe command line is wrong\n.TP\n.B 3\nthere is no device or driver, or it failed, or "
-      "its memory is too small\n.TP\n.B 4\na file, model or text cannot be read, is not as expected or not supported; "
-      "a file cannot be written; out of memory\n.SH ENVIRONMENT\n.TP\n.B VKF_DEVICE\nthe device, as \\-\\-device "
-      "names it\n.TP\n.B VKF_CACHE_DIR\nthe folder of measured times and checks of drivers\n",
-      m->file);
+  for (int i = 0; i < N_TOPICS; i++) {
+    fprintf(m->file, ".SH %s\n", topics[i][0]);
+    put_topic(m->topics[i], m->file);
+  }
   put_examples("vkformer translate \"The cat sat on the mat because it was tired.\"\n", m->file);
 }
 
@@ -210,14 +233,13 @@ static void put_fish(const manual *m) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static int write_one(const char *folder, const char *inside, const char *name, void (*put)(const manual *),
-                     const tool_command *const *commands, size_t n) {
+static int write_one(const char *folder, const char *inside, const char *name, void (*put)(const manual *), manual m) {
   char path[4096], *text = NULL;
   size_t size = 0;
   snprintf(path, sizeof path, "%s%s%s", folder, inside[0] ? "/" : "", inside);
   if (mkdir(path, 0777) != 0 && errno != EEXIST) return tool_error("%s: cannot be made: %s", path, strerror(errno));
   snprintf(path, sizeof path, "%s/%s/%s", folder, inside, name);
-  manual m = {commands, n, open_memstream(&text, &size)};
+  m.file = open_memstream(&text, &size);
   if (!m.file) return tool_error("out of memory");
   put(&m);
   int exit_code = fclose(m.file) == 0 ? tool_write_file(path, text, size) : tool_error("out of memory");
@@ -226,14 +248,20 @@ static int write_one(const char *folder, const char *inside, const char *name, v
 }
 
 int tool_manual_write(const tool_command *const *commands, size_t n, const char *folder) {
-  char name[64];
+  char name[64], *texts[N_TOPICS] = {NULL};
+  const manual all = {.commands = commands, .n = n, .topics = texts};
   if (mkdir(folder, 0777) != 0 && errno != EEXIST) return tool_error("%s: cannot be made: %s", folder, strerror(errno));
-  int exit_code = write_one(folder, "man1", "vkformer.1", put_program_page, commands, n);
+  int exit_code = TOOL_OK;
+  for (int i = 0; i < N_TOPICS && exit_code == TOOL_OK; i++)
+    if (!(texts[i] = tool_read_shipped(topics[i][1]))) exit_code = TOOL_FAILED;
+  if (exit_code == TOOL_OK) exit_code = write_one(folder, "man1", "vkformer.1", put_program_page, all);
   for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
     snprintf(name, sizeof name, "vkformer-%s.1", commands[i]->name);
-    exit_code = write_one(folder, "man1", name, put_command_page, commands + i, 1);
+    exit_code = write_one(folder, "man1", name, put_command_page, (manual){.commands = commands + i, .n = 1});
   }
-  if (exit_code == TOOL_OK) exit_code = write_one(folder, "bash", "vkformer", put_bash, commands, n);
-  if (exit_code == TOOL_OK) exit_code = write_one(folder, "zsh", "_vkformer", put_zsh, commands, n);
-  return exit_code == TOOL_OK ? write_one(folder, "fish", "vkformer.fish", put_fish, commands, n) : exit_code;
+  if (exit_code == TOOL_OK) exit_code = write_one(folder, "bash", "vkformer", put_bash, all);
+  if (exit_code == TOOL_OK) exit_code = write_one(folder, "zsh", "_vkformer", put_zsh, all);
+  if (exit_code == TOOL_OK) exit_code = write_one(folder, "fish", "vkformer.fish", put_fish, all);
+  for (int i = 0; i < N_TOPICS; i++) free(texts[i]);
+  return exit_code;
 }
