@@ -289,8 +289,7 @@ int tool_find_model(const tool_args *args, char *path, size_t size) {
     return snprintf(path, size, "%s", args->model) < (int)size ? TOOL_OK : tool_error("--model: too long a name");
   if (tool_find_shipped("models/en-es", "/config.json", path, size) == TOOL_OK) return TOOL_OK;
   return tool_error(
-      "expected the model that comes with vkformer next to the program or in %s, found none: name a folder with "
-      "--model "
-      "DIR",
+      "expected the model that comes with vkformer next to the program or in %s, found none: name a folder "
+      "with --model DIR",
       VKF_DATA_DIR "/models/en-es");
 }

@@ -172,9 +172,8 @@ static const tool_option options[] = {
      "every case and node as JSON, and a digest: instead of the\ntable, or in FILE as well"},
     {"report", 0, TOOL_OUTPUT, offsetof(tool_args, report), "FILE", "the same as a page that needs no other file"},
     {"bisect", 0, TOOL_FLAG, offsetof(tool_args, bisect), NULL,
-     "find the first node of MODEL over its bound: print its op,\nkernel, tile and worst element, and write a folder "
-     "that "
-     "replays it"},
+     "find the first node of MODEL over its bound: print its op,\nkernel, tile and worst element, and write "
+     "a folder that replays it"},
     {"output", 'o', TOOL_NAME, offsetof(tool_args, output), "NAME",
      "of --bisect: the folder is NAME-DEVICE; default bisect"},
     {"replay", 0, TOOL_NAME, offsetof(tool_args, replay), "FOLDER",

@@ -102,8 +102,7 @@ static vkf_status parse_offsets(vkf_env *env, const json_t *entry, const uint8_t
   if (begin > end || end > n_data)
     VKF_FAIL(env, VKF_ERROR_FORMAT,
              "%s: tensor \"%s\": expected data_offsets inside the file's %zu bytes of data, found [%zu,%zu]; the file "
-             "may be "
-             "truncated",
+             "may be truncated",
              t->file, t->name, n_data, begin, end);
   if (end - begin != t->bytes) {
     vkf_file_shape_print(&shape, t->rank, t->shape);

@@ -79,8 +79,7 @@ done:
   return st;
 }
 
-/* The first case of each op that no problem describes, in each format that it may be
- * stored in. */
+/* The first case of each op that no problem describes, in each format that it may be stored in. */
 static vkf_status compile_others(compilation *c) {
   for (vkf_op op = 0; op < VKF_OP_COUNT; op++) {
     size_t n = 0;

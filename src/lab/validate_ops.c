@@ -3,9 +3,9 @@
  * Memory is filled with NaN before each run, so reading what was never written shows. Invariant: a variant that runs
  * no case has a row that says why.
  */
-#include "kern/kern.h"
 #include <math.h>
 
+#include "kern/kern.h"
 #include "lab/validate.h"
 #include "op/case_program.h"
 #include "ref/walk.h"
@@ -151,7 +151,7 @@ vkf_status vkf_lab_validate_ops(vkf_validation *v, bool ref) {
   return VKF_OK;
 }
 
-/* ---- one case each ---- */
+/* ---- one case each ----------------------------------------------------------------------------------------------- */
 
 /* Plain data, and every extent of the result odd (their product is) but not all 1? */
 static vkf_status is_odd(vkf_env *env, const vkf_case *c, bool *odd) {
