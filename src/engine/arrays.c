@@ -67,7 +67,7 @@ done:
   return st;
 }
 
-/* ---- files ---- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_arrays_read(vkf_context *ctx, const char *path, vkf_result **out) {
   if (!ctx) return VKF_ERROR_ARGUMENT;

@@ -13,7 +13,7 @@
 #include "tune/tuned.h"
 #include "vkop/vkop.h"
 
-/* ---- selectors ---- */
+/* ---- selectors --------------------------------------------------------------------------------------------------- */
 
 static bool contains(const char *text, const char *part) {
   size_t n = strlen(part);
@@ -156,7 +156,7 @@ static vkf_status select_device(vkf_context *ctx, const char *selector, size_t *
   return find_by_name(ctx, selector, index);
 }
 
-/* ---- opening ---- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static vkf_status device_alloc(vkf_context *ctx, vkf_device **out) {
   *out = vkf_env_alloc(&ctx->env, 1, sizeof **out);

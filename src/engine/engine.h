@@ -68,7 +68,7 @@ void vkf_engine_fill_info(const vkf_caps *caps, vkf_device_info *out);
 /* The public name of a format; VKF_FORMAT_COUNT: AUTO. */
 vkf_storage vkf_engine_storage_of(vkf_format format);
 
-/* ---- structs that can grow (params.c) ---- */
+/* ---- structs that can grow (params.c) ---------------------------------------------------------------------------- */
 /* Copies the caller's struct (NULL: nothing) over the defaults, which are zeros. */
 vkf_status vkf_engine_params_read(vkf_env *env, const char *type, const void *params, size_t full_size, void *full);
 #define VKF_PARAMS_READ(env, type, params, full) vkf_engine_params_read((env), #type, (params), sizeof(type), (full))
@@ -79,7 +79,7 @@ vkf_status vkf_engine_info_write(vkf_env *env, const char *type, const void *ful
 /* Fails: a public function got NULL as `argument`. */
 vkf_status vkf_engine_null(vkf_env *env, const char *argument);
 
-/* ---- results (result.c) ---- */
+/* ---- results (result.c) ------------------------------------------------------------------------------------------ */
 vkf_status vkf_engine_result_create(vkf_env *env, vkf_result **out);
 /* *result may be NULL. */
 void vkf_engine_result_destroy(vkf_result **result);
@@ -91,7 +91,7 @@ vkf_status vkf_engine_result_add_text(vkf_result *result, const char *text);
 /* Notes which of the call's texts [n] were skipped; why[i] is NULL where text i was not. */
 vkf_status vkf_engine_result_skip(vkf_result *result, size_t n, const vkf_skip_reason *skipped, const char *const *why);
 
-/* ---- arrays that callers give (arrays.c) ---- */
+/* ---- arrays that callers give (arrays.c) ------------------------------------------------------------------------- */
 /* NULL if there is none of that name. */
 const vkf_array *vkf_engine_array_find(const vkf_array *arrays, size_t n, const char *name);
 /* VKF_ERROR_ARGUMENT names the first array whose name is not among `known`, which are separated by ", ". call: "run".

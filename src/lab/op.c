@@ -91,7 +91,7 @@ static vkf_status check_names(vkf_op_build *o, int i) {
   return VKF_OK;
 }
 
-/* ---- results ---- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static const vkf_op_output *find_output(const vkf_op_build *o, uint32_t slot) {
   for (size_t i = 0; i < o->n_outputs; i++)

@@ -42,7 +42,7 @@ vkf_status vkf_lab_op_plan(vkf_op_build *o, const char *op, void (*build)(vkf_op
   return o->b.st;
 }
 
-/* ---- inputs ---- */
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
 static const vkf_array *find(vkf_op_build *o, const char *name, vkf_dtype dtype, size_t least, size_t most,
                              bool optional) {
@@ -85,7 +85,7 @@ void vkf_lab_op_expect(vkf_op_build *o, const vkf_array *a, size_t rank, const s
       vkf_lab_op_fail(o, "%s: extent %zu is %zu, expected %zu", a->name, i, a->shape[i], shape[i]);
 }
 
-/* ---- parameters ---- */
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 double vkf_lab_op_number(vkf_op_build *o, const char *key, double fallback) {
   double value = fallback;
@@ -130,7 +130,7 @@ vkf_activation vkf_lab_op_activation(vkf_op_build *o, const char *fallback) {
   return vkf_lab_op_word(o, "activation", words, VKF_ACT_COUNT, which);
 }
 
-/* ---- slots ---- */
+/* ---- slots ------------------------------------------------------------------------------------------------------- */
 
 static uint32_t add_slot(vkf_op_build *o, const char *name, vkf_slot_kind kind, vkf_dtype dtype, uint32_t rank,
                          const vkf_extent *extent) {
@@ -208,7 +208,7 @@ uint32_t vkf_lab_op_weight(vkf_op_build *o, const char *const *names, const size
   return vkf_lab_op_weight_slot(o, names[0], total, width, use);
 }
 
-/* ---- nodes ---- */
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
 uint32_t vkf_lab_op_node(vkf_op_build *o, vkf_op op, const char *name, const char *second, const vkf_params *params,
                          const uint32_t *in, size_t n_in) {

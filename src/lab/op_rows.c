@@ -81,7 +81,7 @@ void vkf_lab_op_gate(vkf_op_build *o) {
   give(o, "out", vkf_lab_op_node(o, VKF_OP_GATE, "gate", NULL, &p, VKF_OP_IN(in)), x, width / 2);
 }
 
-/* ---- tables ---- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 /* An int32 vector of R rows. */
 static uint32_t take_ids(vkf_op_build *o, const char *name, bool optional, size_t *n) {

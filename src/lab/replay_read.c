@@ -22,7 +22,7 @@ typedef struct reader {
   bool has_beams; /* the node reads how many rows of R share one of B */
 } reader;
 
-/* ---- the node ---- */
+/* ---- the node ---------------------------------------------------------------------------------------------------- */
 
 static vkf_status get_count(reader *r, vkf_file_value object, const char *key, uint32_t *out) {
   int64_t number = 0;
@@ -112,7 +112,7 @@ static vkf_status read_sizes(reader *r, vkf_file_value root, const char *key, co
   return VKF_OK;
 }
 
-/* ---- operands ---- */
+/* ---- operands ---------------------------------------------------------------------------------------------------- */
 
 static int find_shape(const vkf_operand_shape *shapes, int n, const char *name) {
   while (n-- > 0)
@@ -220,7 +220,7 @@ static vkf_status read_operand(reader *r, vkf_file_value operand) {
   return VKF_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static vkf_status read_all(reader *r, vkf_file_value root) {
   vkf_case_run *run = r->run;

@@ -293,9 +293,7 @@ typedef struct vkf_model_stack_names {
 /* Claims the tensors of all layers and of the final norm; the numbers of the stack are set before. */
 vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf_model_stack_names *names);
 
-/* ---- heads.c, embeddings.c: what is common to families
- * ---------------------------------------------------------------------
- */
+/* ---- heads.c, embeddings.c: what is common to families ----------------------------------------------------------- */
 
 /* pad_token_id, bos_token_id and eos_token_id (the first, if it is a list), -1 where they are missing. usual_pad: where
  * that key is missing (null is none): positions of some families depend on it. */

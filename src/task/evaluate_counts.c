@@ -62,8 +62,7 @@ double vkf_task_chrf(const vkf_chrf_counts *c) {
   return 100 * (1 + factor) * precision * recall / (factor * precision + recall);
 }
 
-/* ---- an evaluator -------------------------------------------------------------------------------------------------
- */
+/* ---- an evaluator ------------------------------------------------------------------------------------------------ */
 
 vkf_status vkf_task_evaluator_init(vkf_evaluator *e, vkf_env *env, size_t n_references) {
   *e = (vkf_evaluator){.env = env, .n = n_references + 1};
