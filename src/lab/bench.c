@@ -229,7 +229,7 @@ static void refuse_tiles(bench *b, vkf_bench_fn on_row, void *user, uint32_t *n_
                                .refused = refusal_of(b, tile, why, sizeof why)};
     if (row.refused) {
       snprintf(b->why, sizeof b->why, "%s", why);
-      on_row(user, &row);
+      VKF_CALLBACK(b->env, on_row(user, &row));
     } else {
       ++*n_taken;
     }

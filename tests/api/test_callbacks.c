@@ -290,6 +290,9 @@ static void test_every_callback(void **state) {
     was_called(&c, "list_kernels");
     driver_ok(d, vkf_device_bench(d->device, "norm:8,64", &quick, one_bench, &c));
     was_called(&c, "bench");
+    const vkf_bench_params refused_tile = {VKF_BENCH_PARAMS_INIT, .variant = "matmul-naive-m1n1", .tile = "bm=7"};
+    assert_int_equal(vkf_device_bench(d->device, "matmul:8,16,16", &refused_tile, one_bench, &c), VKF_ERROR_ARGUMENT);
+    was_called(&c, "bench of a tile that no kernel has");
     driver_ok(d, vkf_device_bench(d->device, "overhead", &quick, one_bench, &c));
     was_called(&c, "bench of overhead");
     driver_ok(d, vkf_device_run_checks(d->device, one_check, &c));
