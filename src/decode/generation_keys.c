@@ -103,30 +103,24 @@ static vkf_status read_id(vkf_generation_reader *r, vkf_file_value value, int32_
 
 static vkf_status read_ids(vkf_generation_reader *r, vkf_file_value value, vkf_id_list *out) {
   bool single = vkf_file_json_kind(value) == VKF_FILE_INTEGER;
-  if (!single) {
-    VKF_CALL(vkf_file_json_as_array(value, &value));
-  }
+  if (!single) VKF_CALL(vkf_file_json_as_array(value, &value));
   size_t n = single ? 1 : vkf_file_json_count(value);
   int32_t *ids = vkf_arena_alloc(&r->config->arena, n, sizeof(*ids));
   if (ids == NULL) return VKF_ERROR_MEMORY;
-  for (size_t i = 0; i < n; i++) {
-    VKF_CALL(read_id(r, single ? value : vkf_file_json_at(value, i), &ids[i]));
-  }
+  for (size_t i = 0; i < n; i++) VKF_CALL(read_id(r, single ? value : vkf_file_json_at(value, i), &ids[i]));
   *out = (vkf_id_list){ids, (uint32_t)n};
   return VKF_OK;
 }
 
 static vkf_status read_words(vkf_generation_reader *r, vkf_file_value value, vkf_id_lists *out) {
-  vkf_status st = vkf_file_json_as_array(value, &value);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_as_array(value, &value));
   size_t n = vkf_file_json_count(value);
   vkf_id_list *words = vkf_arena_alloc(&r->config->arena, n, sizeof(*words));
   if (words == NULL) return VKF_ERROR_MEMORY;
   for (size_t i = 0; i < n; i++) {
     vkf_file_value word;
-    st = vkf_file_json_as_array(vkf_file_json_at(value, i), &word);
-    if (st == VKF_OK) st = read_ids(r, word, &words[i]);
-    if (st != VKF_OK) return st;
+    VKF_CALL(vkf_file_json_as_array(vkf_file_json_at(value, i), &word));
+    VKF_CALL(read_ids(r, word, &words[i]));
     if (words[i].n == 0)
       return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected at least one id, found none",
                           r->source, word.path);
@@ -159,28 +153,29 @@ static vkf_status read_real(vkf_generation_reader *r, const vkf_generation_key *
 
 static vkf_status read_seed(vkf_generation_reader *r, vkf_file_value value, uint64_t *out) {
   int64_t seed = 0;
-  vkf_status st = vkf_file_json_as_int64(value, &seed);
-  if (st == VKF_OK && seed < 0)
-    st = vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected a number of at least 0, found %lld",
-                      r->source, value.path, (long long)seed);
-  if (st == VKF_OK) *out = (uint64_t)seed;
-  return st;
+  VKF_CALL(vkf_file_json_as_int64(value, &seed));
+  if (seed < 0)
+    return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected a number of at least 0, found %lld",
+                        r->source, value.path, (long long)seed);
+  *out = (uint64_t)seed;
+  return VKF_OK;
 }
 
 static vkf_status read_early(vkf_generation_reader *r, vkf_file_value value, vkf_early_stopping *out) {
   const char *word = "";
   bool yes = false;
   if (vkf_file_json_kind(value) == VKF_FILE_STRING) {
-    vkf_status st = vkf_file_json_as_string(value, &word);
-    if (st == VKF_OK && strcmp(word, "never") != 0)
-      st = vkf_env_fail(r->config->env, VKF_ERROR_FORMAT,
-                        "%s: key \"%s\": expected true, false or \"never\", found \"%s\"", r->source, value.path, word);
-    if (st == VKF_OK) *out = VKF_EARLY_STOPPING_NEVER;
-    return st;
+    VKF_CALL(vkf_file_json_as_string(value, &word));
+    if (strcmp(word, "never") != 0)
+      return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT,
+                          "%s: key \"%s\": expected true, false or \"never\", found \"%s\"", r->source, value.path,
+                          word);
+    *out = VKF_EARLY_STOPPING_NEVER;
+    return VKF_OK;
   }
-  vkf_status st = vkf_file_json_as_bool(value, &yes);
-  if (st == VKF_OK) *out = yes ? VKF_EARLY_STOPPING_TRUE : VKF_EARLY_STOPPING_FALSE;
-  return st;
+  VKF_CALL(vkf_file_json_as_bool(value, &yes));
+  *out = yes ? VKF_EARLY_STOPPING_TRUE : VKF_EARLY_STOPPING_FALSE;
+  return VKF_OK;
 }
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
