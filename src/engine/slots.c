@@ -201,16 +201,14 @@ vkf_status vkf_session_feed(vkf_session *session, size_t slot, const int32_t *id
 }
 
 vkf_status vkf_session_step(vkf_session *session) {
-  vkf_status st = vkf_engine_session_begin(session, "vkf_session_step");
-  if (st) return st;
-  if (session->slots) st = step(session->slots);
-  return vkf_engine_session_end(session, st, NULL);
+  VKF_CALL(vkf_engine_session_begin(session, "vkf_session_step"));
+  return vkf_engine_session_end(session, session->slots ? step(session->slots) : VKF_OK, NULL);
 }
 
 vkf_status vkf_session_truncate(vkf_session *session, size_t slot, size_t n) {
   vkf_sequence *q = NULL;
-  vkf_status st = vkf_engine_slot_begin(session, "vkf_session_truncate", slot, &q);
-  if (st) return st;
+  vkf_status st = VKF_OK;
+  VKF_CALL(vkf_engine_slot_begin(session, "vkf_session_truncate", slot, &q));
   if (n > q->n)
     st = vkf_env_fail(session->env, VKF_ERROR_ARGUMENT, "expected at most the %zu ids of the slot, found %zu", q->n, n);
   if (!st && n < q->n) {

@@ -154,10 +154,8 @@ vkf_status vkf_session_save(vkf_session *session, size_t slot, vkf_result **out)
   vkf_sequence *q = NULL;
   if (!out) return VKF_ERROR_ARGUMENT;
   *out = NULL;
-  vkf_status st = vkf_engine_slot_begin(session, "vkf_session_save", slot, &q);
-  if (st) return st;
-  st = save(session->slots, q, out);
-  return vkf_engine_session_end(session, st, out);
+  VKF_CALL(vkf_engine_slot_begin(session, "vkf_session_save", slot, &q));
+  return vkf_engine_session_end(session, save(session->slots, q, out), out);
 }
 
 /* ---- restoring --------------------------------------------------------------------------------------------------- */

@@ -227,10 +227,9 @@ static bool is_wanted(const vkf_gpu_device *device, const jobs *all, const vkf_g
 static vkf_status end_job(vkf_gpu_device *device, job *j) {
   const char *failing = device->root->faults.fail_pipeline;
   if (failing && !strcmp(failing, j->params->name)) j->result = VK_ERROR_UNKNOWN;
-  vkf_status st = vkf_gpu_device_result(device, j->result, j->what);
+  const vkf_status st = vkf_gpu_device_result(device, j->result, j->what);
   if (st != VKF_OK) return vkf_env_prefix(device->env, st, "pipeline %s: ", j->params->name);
-  st = vkf_gpu_pipeline_count_spills(device, j->pipeline);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_gpu_pipeline_count_spills(device, j->pipeline));
   device->root->n_pipelines++;
   j->pipeline->next = device->root->pipelines;
   device->root->pipelines = j->pipeline;

@@ -121,11 +121,9 @@ static vkf_status nearest(const vkf_image *image, vkf_image *out) {
 
 vkf_status vkf_image_resize(const vkf_image *image, uint32_t width, uint32_t height, vkf_image_filter filter,
                             vkf_image *out) {
-  vkf_status st = vkf_image_create(image->env, "resize", width, height, out);
-  if (st != VKF_OK) return st;
-  if (width == image->width && height == image->height)
-    memcpy(out->pixels, image->pixels, (size_t)3 * width * height);
-  else
-    st = filter == VKF_IMAGE_NEAREST ? nearest(image, out) : resample(image, filter == VKF_IMAGE_BICUBIC, out);
-  return st;
+  VKF_CALL(vkf_image_create(image->env, "resize", width, height, out));
+  if (width != image->width || height != image->height)
+    return filter == VKF_IMAGE_NEAREST ? nearest(image, out) : resample(image, filter == VKF_IMAGE_BICUBIC, out);
+  memcpy(out->pixels, image->pixels, (size_t)3 * width * height);
+  return VKF_OK;
 }

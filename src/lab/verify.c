@@ -84,14 +84,13 @@ vkf_status vkf_model_verify(vkf_model *m, const vkf_array *inputs, size_t n_inpu
   verification j = {.session = &own, .params = &p, .on_pass = on_pass, .user = user};
   if (vkf_env_in_callback(m->env, "vkf_model_verify")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(m->env);
-  vkf_status st = VKF_PARAMS_READ(m->env, vkf_verify_params, params, &p);
-  if (st) return st;
+  VKF_CALL(VKF_PARAMS_READ(m->env, vkf_verify_params, params, &p));
   vkf_engine_plan_cache_init(&own.plan_cache, m->env, m->dev->backend, m->net, m->weights);
   own.plan_cache.keep_all = !p.cost_only;
   const vkf_observer observer = {.on_run = on_run, .user = &j}, *before = m->dev->backend->observer;
   m->dev->backend->observer = &observer;
-  st = p.generate ? vkf_task_generate(&own, inputs, n_inputs, p.generate, &result)
-                  : vkf_engine_run_arrays(&own, inputs, n_inputs, NULL, &result);
+  const vkf_status st = p.generate ? vkf_task_generate(&own, inputs, n_inputs, p.generate, &result)
+                                   : vkf_engine_run_arrays(&own, inputs, n_inputs, NULL, &result);
   m->dev->backend->observer = before;
   vkf_engine_result_destroy(&result);
   vkf_engine_plan_cache_finish(&own.plan_cache);

@@ -140,8 +140,7 @@ vkf_status vkf_task_generate(vkf_session *session, const vkf_array *inputs, size
   generator g = {.session = session};
   *out = NULL;
   vkf_env_clear(session->env);
-  st = VKF_PARAMS_READ(session->env, vkf_generate_params, params, &g.params);
-  if (st) return st;
+  VKF_CALL(VKF_PARAMS_READ(session->env, vkf_generate_params, params, &g.params));
   vkf_arena_init(&g.arena, session->env);
   g.has_encoder = vkf_model_net_info(session->model->net)->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   VKF_TRY(vkf_engine_derive_generation(session, g.params.source_language, g.params.target_language,

@@ -475,8 +475,6 @@ done:
 
 vkf_status vkf_session_generate_text_queue(vkf_session *session, const vkf_text_queue *queue,
                                            const vkf_generate_text_params *params) {
-  vkf_status st = vkf_engine_session_begin(session, "vkf_session_generate_text_queue");
-  if (st) return st;
-  st = generate_queue(session, queue, params);
-  return vkf_engine_session_end(session, st, NULL);
+  VKF_CALL(vkf_engine_session_begin(session, "vkf_session_generate_text_queue"));
+  return vkf_engine_session_end(session, generate_queue(session, queue, params), NULL);
 }

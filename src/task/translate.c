@@ -382,8 +382,6 @@ done:
 
 vkf_status vkf_session_translate_queue(vkf_session *session, const vkf_text_queue *queue,
                                        const vkf_generate_params *params) {
-  vkf_status st = vkf_engine_session_begin(session, "vkf_session_translate_queue");
-  if (st) return st;
-  st = translate_queue(session, queue, params);
-  return vkf_engine_session_end(session, st, NULL);
+  VKF_CALL(vkf_engine_session_begin(session, "vkf_session_translate_queue"));
+  return vkf_engine_session_end(session, translate_queue(session, queue, params), NULL);
 }

@@ -208,13 +208,11 @@ static vkf_status bpe_encode(vkf_text_model *model, vkf_text_string text, vkf_te
   word_state word = {.model = model, .symbols = vkf_text_model_scratch(model, bytes)};
   if (word.symbols == NULL) return VKF_ERROR_MEMORY;
   word.heap = (candidate *)(word.symbols + text.size);
-  vkf_status st = start_word(&word, text);
-  if (st != VKF_OK) return st;
+  VKF_CALL(start_word(&word, text));
   merge_all(&word);
-  for (size_t i = 0; i < word.n_symbols && st == VKF_OK; i++) {
-    if (word.symbols[i].id >= 0) st = vkf_text_ids_append(out, &word.symbols[i].id, 1);
-  }
-  return st;
+  for (size_t i = 0; i < word.n_symbols; i++)
+    if (word.symbols[i].id >= 0) VKF_CALL(vkf_text_ids_append(out, &word.symbols[i].id, 1));
+  return VKF_OK;
 }
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
