@@ -26,7 +26,7 @@ typedef struct crew_work {
   pthread_mutex_t lock; /* of next, has_failed */
 } crew_work;
 
-struct tool_workloader {
+struct tool_crew_worker {
   tool_crew *crew;
   crew_work *work;
   tool_session session;
@@ -132,11 +132,11 @@ static int list_devices(tool_crew *crew) {
 
 /* Opens the devices behind the first, so that what they are decides how many workers they have. */
 static int open_devices(tool_crew *crew) {
-  tool_workloader *others = calloc((crew->n_devices + 1) * MAX_WORKERS, sizeof *others);
+  tool_crew_worker *others = calloc((crew->n_devices + 1) * MAX_WORKERS, sizeof *others);
   if (!others) return tool_error("out of memory");
   crew->others = others;
   for (size_t d = 1; d < crew->n_devices; d++) {
-    tool_workloader *w = &others[crew->most - 1];
+    tool_crew_worker *w = &others[crew->most - 1];
     vkf_status status = tool_session_begin_copy(&w->session, crew->first, crew->args);
     if (status == VKF_OK) status = vkf_device_open(w->session.context, crew->devices[d], &w->session.device);
     crew->most++; /* it is closed either way */
@@ -179,11 +179,11 @@ static bool take(crew_work *work, size_t *i) {
 }
 
 /* Whether it runs the first worker's model. */
-static bool is_sharing(const tool_workloader *w) {
+static bool is_sharing(const tool_crew_worker *w) {
   return w->crew->shares_model && !w->device;
 }
 
-static vkf_status open_worker(tool_workloader *w) {
+static vkf_status open_worker(tool_crew_worker *w) {
   const tool_crew *crew = w->crew;
   if (w->session.run) return VKF_OK;
   if (is_sharing(w)) return vkf_session_create(crew->first->model, &crew->first->run_how, &w->session.run);
@@ -192,7 +192,7 @@ static vkf_status open_worker(tool_workloader *w) {
 }
 
 static void *do_jobs(void *user) {
-  tool_workloader *w = user;
+  tool_crew_worker *w = user;
   vkf_status status = open_worker(w);
   size_t i;
   while (status == VKF_OK && take(w->work, &i)) {
@@ -209,7 +209,7 @@ static void *do_jobs(void *user) {
 static void begin_others(tool_crew *crew, crew_work *work, size_t wanted) {
   if (wanted > 0 && !crew->others) crew->others = calloc(crew->most - 1, sizeof *crew->others);
   for (size_t i = 0; crew->others && i < wanted; i++) {
-    tool_workloader *w = &crew->others[i];
+    tool_crew_worker *w = &crew->others[i];
     w->crew = crew;
     w->work = work;
     if (!w->session.context && !w->is_out && !is_sharing(w))
@@ -220,7 +220,7 @@ static void begin_others(tool_crew *crew, crew_work *work, size_t wanted) {
 
 static void end_others(tool_crew *crew) {
   for (size_t i = 0; crew->others && i + 1 < crew->most; i++) {
-    tool_workloader *w = &crew->others[i];
+    tool_crew_worker *w = &crew->others[i];
     if (w->has_thread) pthread_join(w->thread, NULL);
     w->has_thread = false;
     if (w->is_out && !w->is_told_of) {

@@ -14,14 +14,14 @@
 
 #include "program.h"
 
-typedef struct tool_workloader tool_workloader;
+typedef struct tool_crew_worker tool_crew_worker;
 
 typedef struct tool_crew {
   const tool_args *args; /* --workers, --driver-threads, --device */
   const char *folder;    /* of the model */
   tool_session *first;   /* the command's own session, the first worker's, on the first of the devices */
   bool shares_model;     /* so do the other workers of this device */
-  tool_workloader *others;
+  tool_crew_worker *others;
   size_t limit; /* of workers a device, where --workers does not say how many */
   size_t most;  /* workers, the first one included */
   char **devices;
