@@ -235,12 +235,11 @@ static bool is_in_step(const vkf_program *p, const vkf_slot *slot) {
 }
 
 static vkop_pools *pools_of(vkf_program *p, const vkf_slot *slot) {
-  return is_in_step(p, slot)               ? &p->inputs
-         : slot->kind == VKF_SLOT_INPUT    ? &p->inputs
-         : slot->kind == VKF_SLOT_CONSTANT ? &p->constants
-         : slot->kind != VKF_SLOT_TEMP     ? NULL
-         : is_small_result(slot)           ? &p->results
-                                           : &p->temps;
+  return slot->kind == VKF_SLOT_INPUT || is_in_step(p, slot) ? &p->inputs
+         : slot->kind == VKF_SLOT_CONSTANT                   ? &p->constants
+         : slot->kind != VKF_SLOT_TEMP                       ? NULL
+         : is_small_result(slot)                             ? &p->results
+                                                             : &p->temps;
 }
 
 /* Sizes every slot and places all but the temporaries, of which temp has the sizes. */
