@@ -6,23 +6,21 @@
 
 vkf_status vkf_engine_derive_generation(vkf_session *session, const char *source_language, const char *target_language,
                                         const char *config_json, vkf_generation_config *out) {
-  vkf_status st = VKF_OK;
   vkf_text_languages_before before;
   int32_t begin = VKF_NO_TOKEN;
   vkf_decode_generation_derive(out, session->env, &session->model->generation);
   if (source_language || target_language) {
     if (!session->model->tokenizer.text)
-      VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "languages need a tokenizer: %s", session->model->tokenizer.why);
+      return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED, "languages need a tokenizer: %s",
+                          session->model->tokenizer.why);
     vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(&session->tokenizer);
-    st = vkf_text_languages_use(tokenizer, source_language, target_language, &before, &begin);
+    const vkf_status st = vkf_text_languages_use(tokenizer, source_language, target_language, &before, &begin);
     if (!st) vkf_text_languages_restore(tokenizer, &before);
     vkf_engine_tokenizer_unlock(&session->tokenizer);
-    VKF_TRY(st);
+    VKF_CALL(st);
   }
   if (begin != VKF_NO_TOKEN) out->forced_bos = begin;
-  VKF_TRY(vkf_decode_generation_apply(out, "the given generation config", config_json));
-done:
-  return st;
+  return vkf_decode_generation_apply(out, "the given generation config", config_json);
 }
 
 uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generation_config *config, bool translates,
@@ -154,19 +152,17 @@ vkf_status vkf_engine_generation_put(vkf_generation *g, uint32_t n, const uint32
 }
 
 vkf_status vkf_engine_generation_step(vkf_generation *g) {
-  vkf_status st = VKF_OK;
   vkf_batch *batch = &g->batch;
   const size_t n_vocab = g->steps.n_vocab;
   vkf_batch_step next;
-  VKF_TRY(vkf_decode_batch_ask(batch, &next));
+  VKF_CALL(vkf_decode_batch_ask(batch, &next));
   for (uint32_t r = 0; g->logits && r < next.n_rows; r++) next.rows[r].logits = g->logits + r * n_vocab;
-  VKF_TRY(vkf_engine_steps_run(&g->steps, &next));
+  VKF_CALL(vkf_engine_steps_run(&g->steps, &next));
   vkf_decode_batch_take(batch, g->steps.values ? g->steps.values : g->logits, g->steps.top_ids);
   for (uint32_t i = 0; g->params.top_logprobs && i < batch->n_live; i++)
     if (batch->got[i] != VKF_NO_TOKEN)
       vkf_decode_logprobs_add(&g->logprobs, batch->live[i], batch->got[i], g->logits + i * n_vocab);
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* With a hint: the format of the cache may be why a score is not a number. */

@@ -146,10 +146,10 @@ static vkf_status get_source_plan(vkf_steps *s, uint32_t n_ids, const vkf_cached
 vkf_status vkf_engine_steps_encode(vkf_steps *s, const vkf_encode_input *in) {
   const vkf_cached_plan *cached = NULL;
   vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = in->B, .S = in->S, .R = in->B, .T = 1, .out = in->B * in->S});
-  vkf_status st = get_source_plan(s, in->B * in->S, &cached);
+  const vkf_status st = get_source_plan(s, in->B * in->S, &cached);
   s->short_plan = NULL;
   if (vkf_engine_split_helps(s->session, st, in->B)) return encode_halves(s, in);
-  VKF_TRY(st);
+  VKF_CALL(st);
   for (uint32_t b = 0; b < in->B; b++) {
     const vkf_source_span span = vkf_engine_source_span(s->session, in, b);
     s->sources[in->places[b]] = (vkf_span){.keys = span.length, .slot = in->places[b]};
@@ -157,9 +157,7 @@ vkf_status vkf_engine_steps_encode(vkf_steps *s, const vkf_encode_input *in) {
       s->source_mask[(size_t)in->places[b] * s->caps.S + t] =
           !in->mask || in->mask[(size_t)b * in->S + span.first + t] != 0;
   }
-  VKF_TRY(vkf_engine_encode(s->session, cached, &dims, in));
-done:
-  return st;
+  return vkf_engine_encode(s->session, cached, &dims, in);
 }
 
 /* ---- one submit -------------------------------------------------------------------------------------------------- */

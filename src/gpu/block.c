@@ -163,26 +163,19 @@ static void timestamp(vkf_gpu_block *block, uint32_t query) {
 
 vkf_status vkf_gpu_block_begin(vkf_gpu_device *device, const vkf_gpu_block_params *params, vkf_gpu_block **out) {
   vkf_status st = VKF_OK;
-  *out = NULL;
+  vkf_gpu_block *block = NULL;
   VKF_TRY(vkf_gpu_device_alive(device));
-  vkf_gpu_block *block = vkf_env_alloc(device->env, 1, sizeof(*block));
-  if (!block) return VKF_ERROR_MEMORY;
+  block = vkf_env_alloc(device->env, 1, sizeof(*block));
+  if (!block) VKF_TRY(VKF_ERROR_MEMORY);
   block->device = device;
   block->logged = device->logging;
   vkf_gpu_log_init(&block->log, device->env);
   vkf_arena_init(&block->labels, device->env);
   block->label = vkf_env_strdup(device->env, params->label);
-  if (!block->label) {
-    vkf_gpu_block_destroy(&block);
-    return VKF_ERROR_MEMORY;
-  }
-  st = begin_timing(block, params);
-  if (st == VKF_OK) st = vkf_gpu_commands_create(device, &block->commands);
-  if (st == VKF_OK) st = vkf_gpu_commands_begin(device, block->commands, 0);
-  if (st != VKF_OK) {
-    vkf_gpu_block_destroy(&block);
-    return st;
-  }
+  if (!block->label) VKF_TRY(VKF_ERROR_MEMORY);
+  VKF_TRY(begin_timing(block, params));
+  VKF_TRY(vkf_gpu_commands_create(device, &block->commands));
+  VKF_TRY(vkf_gpu_commands_begin(device, block->commands, 0));
   if (device->vk.CmdBeginDebugUtilsLabelEXT) {
     VkDebugUtilsLabelEXT label = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT, .pLabelName = block->label};
     device->vk.CmdBeginDebugUtilsLabelEXT(block->commands, &label);
@@ -190,8 +183,9 @@ vkf_status vkf_gpu_block_begin(vkf_gpu_device *device, const vkf_gpu_block_param
   if (block->queries) device->vk.CmdResetQueryPool(block->commands, block->queries, 0, 2 + block->max_timed);
   barrier(block, VKF_GPU_BY_COMPUTE | VKF_GPU_BY_INDIRECT);
   timestamp(block, 0);
-  *out = block;
 done:
+  if (st) vkf_gpu_block_destroy(&block);
+  *out = block;
   return st;
 }
 

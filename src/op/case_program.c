@@ -6,22 +6,18 @@ static void destroy(vkf_case_program *p) {
 }
 
 vkf_status vkf_case_program_ready(vkf_case_program *p, vkf_backend *backend, const char *variant) {
-  vkf_status st = VKF_OK;
   const vkf_backend_table *b = backend->table;
   const vkf_program_options options = {
       .keep_all = true, .statistics = p->statistics, .timing = p->timing, .variant = variant};
   destroy(p);
   p->backend = backend;
-  VKF_TRY(b->weights_create(backend, &p->run.weights, variant, &p->weights));
-  st = b->program_create(backend, &p->run.plan, p->weights, NULL, &options, &p->program);
+  VKF_CALL(b->weights_create(backend, &p->run.weights, variant, &p->weights));
+  const vkf_status st = b->program_create(backend, &p->run.plan, p->weights, NULL, &options, &p->program);
   if (st == VKF_ERROR_ARGUMENT && variant) {
     vkf_env_clear(backend->env);
     return VKF_OK;
   }
-  VKF_TRY(st);
-  VKF_TRY(b->poison(p->program));
-done:
-  return st;
+  return st ? st : b->poison(p->program);
 }
 
 vkf_status vkf_case_program_init(vkf_backend *backend, const vkf_case *c, const char *variant, vkf_case_program *out) {

@@ -116,25 +116,23 @@ static vkf_status whole_text(const filler *f, const int32_t *ids, size_t n, vkf_
 
 /* The candidates of a mask: each token, and the text with it instead of the mask. */
 static vkf_status add_texts(const filler *f, const mask *at, vkf_text *text, vkf_result *result) {
-  vkf_status st = VKF_OK;
   const vkf_part *part = &f->parts.at[at->part];
   for (size_t j = 0; j < f->k; j++) {
     const int32_t was = part->ids[at->position];
     text->size = 0;
-    VKF_TRY(vkf_engine_decode_ids(f->session, &at->ids[j], 1, true, text));
+    VKF_CALL(vkf_engine_decode_ids(f->session, &at->ids[j], 1, true, text));
     vkf_text_append(text, "", 0);
-    VKF_TRY(vkf_text_status(text));
-    VKF_TRY(vkf_engine_result_add_text(result, text->data));
+    VKF_CALL(vkf_text_status(text));
+    VKF_CALL(vkf_engine_result_add_text(result, text->data));
     part->ids[at->position] = at->ids[j];
-    st = whole_text(f, part->ids, part->n, text);
+    const vkf_status st = whole_text(f, part->ids, part->n, text);
     part->ids[at->position] = was;
-    if (st != VKF_OK) goto done;
+    VKF_CALL(st);
     vkf_text_append(text, "", 0);
-    VKF_TRY(vkf_text_status(text));
-    VKF_TRY(vkf_engine_result_add_text(result, text->data));
+    VKF_CALL(vkf_text_status(text));
+    VKF_CALL(vkf_engine_result_add_text(result, text->data));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status add_masks(const filler *f, vkf_result *result) {

@@ -153,13 +153,13 @@ static vkf_status settle(vkf_program *p, uint32_t index) {
 }
 
 vkf_status vkf_vkop_make_pipelines(vkf_program *p) {
-  vkf_status st = make_all(p);
-  if (st == VKF_ERROR_DEVICE) vkf_env_clear(p->backend->base.env); /* each node finds its own failure */
-  if (st != VKF_ERROR_DEVICE) VKF_TRY(st);
-  for (uint32_t i = 0; i < p->plan->n_nodes; i++) VKF_TRY(settle(p, i));
-  st = VKF_OK;
-done:
-  return st;
+  const vkf_status st = make_all(p);
+  if (st == VKF_ERROR_DEVICE)
+    vkf_env_clear(p->backend->base.env); /* each node finds its own failure */
+  else
+    VKF_CALL(st);
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) VKF_CALL(settle(p, i));
+  return VKF_OK;
 }
 
 /* Where an operand begins, as the shader wants to know it (describe.h); place: of the shard, where it is one. */
