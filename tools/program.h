@@ -209,8 +209,8 @@ typedef struct tool_session {
   vkf_device *device;
   vkf_model *model;
   vkf_session *run;           /* of the model */
-  vkf_model_params how;       /* the model is opened so, */
-  vkf_session_params run_how; /* and its session */
+  vkf_model_params how;       /* how the model is opened */
+  vkf_session_params run_how; /* how its session is created */
   bool terminal;              /* standard error is one: progress is shown */
   bool line_is_open;          /* a progress line is there */
   size_t n_steps;             /* decoding steps so far, for progress */

@@ -34,9 +34,10 @@ struct group {
   vkf_kept *sequences; /* [n][each]: without the prompt */
   char **texts;        /* [n][each], the arena's; NULL: nothing was generated */
   size_t n, n_begun;
-  uint64_t line; /* of a prompt of the queue, which is a group alone, */
-  void *tag;     /* the caller's name for it, */
-  group *next;   /* and another such group */
+  /* Of a prompt that came by the queue, which is a group alone: */
+  uint64_t line;
+  void *tag;   /* the caller's name for it */
+  group *next; /* another such group */
 };
 
 typedef struct writer {

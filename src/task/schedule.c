@@ -19,8 +19,8 @@ typedef struct queue {
   uint32_t n_running;
   vkf_request waiting; /* the next one, which did not fit */
   bool has_waiting, is_stopped;
-  uint32_t *seats; /* [n]: those that get a request now, */
-  vkf_search_input *inputs;
+  uint32_t *seats;          /* [n]: those that get a request now */
+  vkf_search_input *inputs; /* [n]: of these requests */
   uint32_t n;
 } queue;
 

@@ -24,9 +24,10 @@ struct vkf_text_group {
   vkf_kept *targets;       /* [n][each] */
   vkf_sentence **order;    /* [n]: the longest first, [n_begun] of which have begun */
   size_t n, n_begun, n_done;
-  uint64_t line;        /* of a text of the queue, which is a group alone, */
-  void *tag;            /* the caller's name for it, */
-  vkf_text_group *next; /* and another such group */
+  /* Of a text that came by the queue, which is a group alone: */
+  uint64_t line;
+  void *tag;            /* the caller's name for it */
+  vkf_text_group *next; /* another such group */
 };
 
 typedef struct vkf_translator {
@@ -39,8 +40,8 @@ typedef struct vkf_translator {
   vkf_text_group *group;       /* whose sentences are begun; NULL: none is there */
   size_t n_came;               /* texts, up to now */
   size_t each;                 /* translations of a text */
-  size_t n_found;              /* that a search gives for it, */
-  vkf_kept *found;             /* [n_found], of which the best are kept */
+  size_t n_found;              /* translations that a search gives for it */
+  vkf_kept *found;             /* [n_found]; the best of them are kept */
   vkf_text_group *groups;      /* of texts that came and are not done */
   bool is_stopped;             /* by a callback */
 } vkf_translator;
