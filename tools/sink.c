@@ -222,6 +222,10 @@ static char *pack(const tool_sink *s, size_t *size) {
     const size_t most = ZSTD_compressBound(s->size);
     packed = malloc(most);
     if (packed) *size = ZSTD_compress(packed, most, s->text, s->size, ZSTD_CLEVEL_DEFAULT);
+    if (packed && ZSTD_isError(*size)) { /* it has no memory for its tables */
+      free(packed);
+      packed = NULL;
+    }
   }
 #endif
   return packed;
