@@ -159,18 +159,15 @@ const tool_command tool_bench = {
     .summary = "Time kernels and models, each verified first",
     .usage = "KIND|PROBLEM... [OPTION]...",
     .text =
-        "KIND is matmul, softmax, attention, norm, top_k or ffn: every kernel that fits, over all sizes that are "
-        "given;\n"
-        "encoder or decoder: a model with random weights and the sizes below; translate: the sentences of "
-        "golden.jsonl;\n"
-        "peak or overhead: what the device can do, and what its steps cost. PROBLEM as in `vkformer kernels`.\n"
-        "Kernels take turns run by run, so a change of the machine's speed affects all of them alike; quote medians.\n"
-        "Kernels over their error bound are reported and not timed. Of a model the first layer and all that is not a\n"
-        "layer are compared, at up to 128 tokens. `clock` says what was measured: the device's time stamps, from\n"
-        "submit to fence, or a call of the library. `roof` is the share of what the device was measured to\n"
+        "KIND is matmul, softmax, attention, norm, top_k or ffn: every kernel that fits, over all sizes that are\n"
+        "given; encoder or decoder: a model with random weights and the sizes below; translate: the sentences of\n"
+        "golden.jsonl; peak or overhead: what the device can do, and what its steps cost. PROBLEM as in `vkformer\n"
+        "kernels`. Kernels take turns run by run, so a change of the machine's speed affects all of them alike; quote\n"
+        "medians. Kernels over their error bound are reported and not timed. Of a model the first layer and all that\n"
+        "is not a layer are compared, at up to 128 tokens. `clock` says what was measured: the device's time stamps,\n"
+        "from submit to fence, or a call of the library. `roof` is the share of what the device was measured to\n"
         "allow: multiply-adds (m), those of matrix cores (x), caches (c) if operands are under 32 MiB and not --cold,\n"
-        "else memory (M).\n"
-        "The decoder's rows are the prompt (until the first token) and a step.",
+        "else memory (M). The decoder's rows are the prompt (until the first token) and a step.",
     .examples =
         "  vkformer bench matmul --m 1,128,1024 --n 2048 --k 512 --device lavapipe\n"
         "  vkformer bench attention:128,128,8,64 norm:1024,512 --json\n"

@@ -124,9 +124,8 @@ const tool_command tool_evaluate = {
     .summary = "Compare translations with references: BLEU and chrF",
     .usage = "HYPOTHESES REFERENCES... [OPTION]...",
     .text =
-        "Each file has a text a line; several files of references are several references for each line. The scores, "
-        "the\n"
-        "signatures, the samples and the test are those of sacreBLEU 2.",
+        "Each file has a text a line; several files of references are several references for each line. The scores,\n"
+        "the signatures, the samples and the test are those of sacreBLEU 2.",
     .examples =
         "  vkformer evaluate spanish.txt reference.txt --samples 1000\n"
         "  vkformer evaluate new.txt reference.txt --baseline old.txt\n",

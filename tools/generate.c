@@ -83,8 +83,8 @@ static const tool_option options[] = {
      "place. It is 1,\nand the text is shown as it grows, if standard output is no file\nand neither --json, --workers "
      "over 1, beams nor several\nsequences are asked for. The texts are the same"},
     {"top-logprobs", 0, TOOL_SIZE, offsetof(tool_args, top), "N",
-     "with --json or --outputs: the N most likely tokens at each\nstep, by log-softmax of the logits before "
-     "penalties,\n"
+     "with --json or --outputs: the N most likely tokens at each\n"
+     "step, by log-softmax of the logits before penalties,\n"
      "temperature and other options; not with beams"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
      "a JSON line for each text: prompt, text, ids, score: the sum of\nthe ids' log-probabilities over their number to "
@@ -105,11 +105,10 @@ const tool_command tool_generate = {
     .usage =
         "MODEL [--prompt TEXT]... [OPTION]...\n   or: vkformer generate MODEL --inputs FILE --outputs FILE [OPTION]...",
     .text =
-        "Greedy and beam search give what transformers' generate gives for the same\n"
-        "configuration; with --do-sample the text depends on seed, line and prompt alone. A prompt that is skipped "
-        "gives\n"
-        "an empty line. If a model has only a decoder and a prompt is too long, --long truncate keeps its last words,\n"
-        "which the text continues; --long split is refused.",
+        "Greedy and beam search give what transformers' generate gives for the same configuration; with --do-sample\n"
+        "the text depends on seed, line and prompt alone. A prompt that is skipped gives an empty line. If a model\n"
+        "has only a decoder and a prompt is too long, --long truncate keeps its last words, which the text continues;\n"
+        "--long split is refused.",
     .examples =
         "  vkformer generate gpt2 --prompt \"Once upon a time\" --do-sample --top-p 0.9 --seed 1\n"
         "  vkformer generate models/en-es --inputs in.safetensors --outputs out.safetensors --num-beams 4\n",

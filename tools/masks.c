@@ -125,8 +125,8 @@ const tool_command tool_masks = {
     .summary = "Draw which keys a query may see: causal, pads, window, cross",
     .usage = "-o FILE.html|FILE.svg [OPTION]...",
     .text =
-        "A row is a query, a column a key. All scores are equal, so a query shares its weight evenly among the keys "
-        "that\nit sees; a key that is masked out gets none. The device computes the weights.",
+        "A row is a query, a column a key. All scores are equal, so a query shares its weight evenly among the keys\n"
+        "that it sees; a key that is masked out gets none. The device computes the weights.",
     .examples = "  vkformer masks --length 8 --window 3 -o masks.html\n",
     .groups = {&group, TOOL_DEVICE_GROUPS},
     .run = run_masks,

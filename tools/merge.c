@@ -186,10 +186,9 @@ const tool_command tool_merge = {
     .summary = "Put the outputs of shards together",
     .usage = "[OPTION]... PART...",
     .text =
-        "The parts are what `vkformer translate --shard I/N -o PART` wrote, in any order; their journals "
-        "(PART.journal)\n"
-        "are beside them. The result is the file that one run without --shard writes. If a part is missing, not done,\n"
-        "there twice, of another corpus or changed, it is named and nothing is written.",
+        "The parts are what `vkformer translate --shard I/N -o PART` wrote, in any order; their journals\n"
+        "(PART.journal) are beside them. The result is the file that one run without --shard writes. If a part is\n"
+        "missing, not done, there twice, of another corpus or changed, it is named and nothing is written.",
     .examples = "  vkformer merge spanish.1 spanish.2 spanish.3 spanish.4 -o spanish.txt\n",
     .groups = {&group, &tool_common_options},
     .min_operands = 1,

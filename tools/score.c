@@ -76,9 +76,8 @@ const tool_command tool_score = {
     .summary = "Tell how probable a model finds given translations",
     .usage = "SOURCES TARGETS [OPTION]...",
     .text =
-        "Both files have a text a line. For each pair one line is printed: the natural logarithm of the probability of "
-        "the\n"
-        "target, its end token included, given the source.",
+        "Both files have a text a line. For each pair one line is printed: the natural logarithm of the probability\n"
+        "of the target, its end token included, given the source.",
     .examples = "  vkformer score english.txt spanish.txt > scores.txt\n",
     .groups = {&group, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 2,

@@ -230,8 +230,9 @@ const tool_command tool_tour = {
         "Each step prints its equation, the device's result, the scalar path's, the exact one and err/bound.\n"
         "The last line is `N of N reproduced`; the exit code is 1 if the two numbers differ.",
     .examples =
-        "  vkformer tour softmax scores --device lavapipe\n  vkformer tour --device all\n  vkformer tour --html "
-        "tour.html\n",
+        "  vkformer tour softmax scores --device lavapipe\n"
+        "  vkformer tour --device all\n"
+        "  vkformer tour --html tour.html\n",
     .groups = {&group, TOOL_DEVICE_GROUPS},
     .max_operands = 64,
     .operand = "64 topics",

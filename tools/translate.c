@@ -373,10 +373,9 @@ const tool_command tool_translate = {
     .summary = "Translate texts, or the lines of a file or standard input",
     .usage = "[OPTION]... [TEXT]...",
     .text =
-        "One line is printed for each text, also for one that is skipped. An empty line stays empty; with --column "
-        "and\n"
-        "--jsonl it is skipped. If --long splits a text, its parts are joined with a space where the text had white\n"
-        "space.",
+        "One line is printed for each text, also for one that is skipped. An empty line stays empty; with --column\n"
+        "and --jsonl it is skipped. If --long splits a text, its parts are joined with a space where the text had\n"
+        "white space.",
     .examples =
         "  vkformer translate \"The cat sat on the mat because it was tired.\"\n"
         "  vkformer translate --num-beams 1 --device lavapipe < english.txt > spanish.txt\n"

@@ -363,11 +363,9 @@ const tool_command tool_tune = {
     .text =
         "Every kernel that fits a problem is checked against its error bound, then timed; runs take the fastest.\n"
         "Times are kept in the cache folder ($VKF_CACHE_DIR, $XDG_CACHE_HOME/vkformer or ~/.cache/vkformer), for this\n"
-        "device, driver and processor. A device that was never tuned uses times of its architecture or vendor, if "
-        "there\n"
-        "are any. Results stay within their bounds. On software drivers, and with --batch-invariant, tuning changes "
-        "no\n"
-        "bit; on a GPU another kernel may add up in another order.",
+        "device, driver and processor. A device that was never tuned uses times of its architecture or vendor, if\n"
+        "there are any. Results stay within their bounds. On software drivers, and with --batch-invariant, tuning\n"
+        "changes no bit; on a GPU another kernel may add up in another order.",
     .examples =
         "  vkformer tune models/en-es\n"
         "  vkformer tune --export mine.json\n",
