@@ -183,6 +183,11 @@ static vkf_status no_id(const vkf_search *s, const char *found) {
                       s->length - s->prompt, found);
 }
 
+/* -infinity stays: the id is forbidden. */
+static double log_prob_of(float score, float top, double log_sum) {
+  return score > -INFINITY ? (double)score - top - log_sum : -INFINITY;
+}
+
 /* The id of rank `rank` by all scores, of equals the lower one first, and its log-probability. */
 static int32_t ranked(const vkf_search *s, const float *scores, uint32_t rank, double *log_prob) {
   const uint32_t n = s->scratch->marks.n_vocab;
@@ -197,7 +202,7 @@ static int32_t ranked(const vkf_search *s, const float *scores, uint32_t rank, d
     best = (uint32_t)candidates[rank].id;
   }
   const double log_sum = vkf_decode_log_sum(scores, n, &top);
-  *log_prob = scores[best] > -INFINITY ? (double)scores[best] - top - log_sum : -INFINITY; /* it is forbidden */
+  *log_prob = log_prob_of(scores[best], top, log_sum);
   return (int32_t)best;
 }
 
@@ -216,7 +221,7 @@ static const vkf_sample_candidate *rank_all(const vkf_search *s, uint32_t r, con
   float top = 0;
   const double log_sum = has_beams(s) ? 0 : vkf_decode_log_sum(scores, n_vocab, &top);
   for (uint32_t i = 0; i < n_vocab; i++) {
-    double x = scores[i] > -INFINITY ? (double)scores[i] - top - log_sum : -INFINITY;
+    double x = log_prob_of(scores[i], top, log_sum);
     if (follows) x = (int32_t)i == in->pull[at] ? log((1 - beta) * exp(x) + beta) : x + log1p(-beta);
     candidates[i] = (vkf_sample_candidate){.score = (float)x, .id = (int32_t)i};
   }
