@@ -229,9 +229,9 @@ uint32_t vkf_kern_probe_candidates(const vkf_caps *caps, vkf_problem *problem,
 /* A number that changes with every row of the table and every word of its shaders: what was tuned for another one is
  * not used. */
 uint64_t vkf_kern_checksum(void);
-/* Elements of a packed weight, padding included; element (row, column) of the packing for tests and repacking. */
+/* Elements of a packed weight [n,k], padding included; where its element (row, column) is among them. */
 size_t vkf_kern_packed_elements(const vkf_weight_packing *p, uint32_t n, uint32_t k);
-size_t vkf_kern_packed_index(const vkf_weight_packing *p, uint32_t n, uint32_t k, uint32_t row, uint32_t column);
+size_t vkf_kern_packed_index(const vkf_weight_packing *p, uint32_t k, uint32_t row, uint32_t column);
 /* Bytes of the elements (whole words of 16 bytes), which is where the scales begin; and bytes of all. */
 size_t vkf_kern_scales_offset(const vkf_weight_packing *p, uint32_t n, uint32_t k);
 size_t vkf_kern_packed_bytes(const vkf_weight_packing *p, uint32_t n, uint32_t k);

@@ -9,8 +9,7 @@ size_t vkf_kern_packed_elements(const vkf_weight_packing *p, uint32_t n, uint32_
   return (size_t)VKF_ROUND_UP(n, p->columns) * VKF_ROUND_UP(k, p->k_align);
 }
 
-size_t vkf_kern_packed_index(const vkf_weight_packing *p, uint32_t n, uint32_t k, uint32_t row, uint32_t column) {
-  (void)n;
+size_t vkf_kern_packed_index(const vkf_weight_packing *p, uint32_t k, uint32_t row, uint32_t column) {
   if (p->layout == VKF_LAYOUT_W_ROWS) return (size_t)row * k + column;
   const uint32_t v = p->k_align;
   const size_t padded = VKF_ROUND_UP(k, v);
@@ -76,7 +75,7 @@ void vkf_kern_pack(const vkf_weight_packing *p, uint32_t n, uint32_t k, vkf_form
       const uint32_t many = VKF_MIN(k - c, step);
       for (uint32_t r = group; r < end; r++) {
         const char *at = (const char *)rows + ((size_t)r * k + c) * from_size;
-        char *to = (char *)packed + vkf_kern_packed_index(p, n, k, r, c) * size;
+        char *to = (char *)packed + vkf_kern_packed_index(p, k, r, c) * size;
         if (from != p->format)
           f->encode((const void *)at, many, n_scales ? scales[r * n_scales + c / block] : 0, elements);
         place(p, size, from != p->format ? elements : at, many, to);

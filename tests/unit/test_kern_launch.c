@@ -33,7 +33,7 @@ static void check_packing(vkf_weight_packing p, uint32_t n, uint32_t k, size_t e
     const float scale = f->block ? f->scale(&rows[(size_t)r * k], k) : 0;
     if (f->block) assert_true(scales[r] == scale);
     for (uint32_t c = 0; c < k; c++) {
-      const size_t i = vkf_kern_packed_index(&p, n, k, r, c);
+      const size_t i = vkf_kern_packed_index(&p, k, r, c);
       const uint32_t bits = packed[i / per_word] >> i % per_word * f->bits & all;
       uint32_t expected = 0;
       f->encode(&rows[(size_t)r * k + c], 1, scale, &expected);
@@ -81,14 +81,14 @@ static void packing_has_the_documented_order(void **state) {
   (void)state;
   const vkf_weight_packing lane = {VKF_LAYOUT_W_LANE, 32, 4, VKF_FORMAT_F32},
                            columns = {VKF_LAYOUT_W_COLUMNS, 16, 1, VKF_FORMAT_F32};
-  assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 0, 3), 3);
-  assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 1, 0), 4);
-  assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 0, 4), 128);
-  assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 32, 0), 384);
-  assert_int_equal(vkf_kern_packed_index(&lane, 64, 10, 32, 0), 384);             /* K padded to 12 */
-  assert_int_equal(vkf_kern_packed_index(&columns, 32, 6, 6, 5), 5 * 16 + 3);     /* even columns, */
-  assert_int_equal(vkf_kern_packed_index(&columns, 32, 6, 7, 5), 5 * 16 + 8 + 3); /* then the odd ones */
-  assert_int_equal(vkf_kern_packed_index(&columns, 32, 6, 16, 0), 96);
+  assert_int_equal(vkf_kern_packed_index(&lane, 12, 0, 3), 3);
+  assert_int_equal(vkf_kern_packed_index(&lane, 12, 1, 0), 4);
+  assert_int_equal(vkf_kern_packed_index(&lane, 12, 0, 4), 128);
+  assert_int_equal(vkf_kern_packed_index(&lane, 12, 32, 0), 384);
+  assert_int_equal(vkf_kern_packed_index(&lane, 10, 32, 0), 384);             /* K padded to 12 */
+  assert_int_equal(vkf_kern_packed_index(&columns, 6, 6, 5), 5 * 16 + 3);     /* even columns, */
+  assert_int_equal(vkf_kern_packed_index(&columns, 6, 7, 5), 5 * 16 + 8 + 3); /* then the odd ones */
+  assert_int_equal(vkf_kern_packed_index(&columns, 6, 16, 0), 96);
 }
 
 static vkf_problem problem(vkf_op op, uint32_t m, uint32_t n) {
