@@ -161,13 +161,14 @@ const tool_command tool_bench = {
     .text =
         "KIND is matmul, softmax, attention, norm, top_k or ffn: every kernel that fits, over all sizes that are\n"
         "given; encoder or decoder: a model with random weights and the sizes below; translate: the sentences of\n"
-        "golden.jsonl; peak or overhead: what the device can do, and what its steps cost. PROBLEM as in `vkformer\n"
-        "kernels`. Kernels take turns run by run, so a change of the machine's speed affects all of them alike; quote\n"
-        "medians. Kernels over their error bound are reported and not timed. Of a model the first layer and all that\n"
-        "is not a layer are compared, at up to 128 tokens. `clock` says what was measured: the device's time stamps,\n"
-        "from submit to fence, or a call of the library. `roof` is the share of what the device was measured to\n"
-        "allow: multiply-adds (m), those of matrix cores (x), caches (c) if operands are under 32 MiB and not --cold,\n"
-        "else memory (M). The decoder's rows are the prompt (until the first token) and a step.",
+        "golden.jsonl; peak or overhead: what the device can do, and what its steps cost. The help of\n"
+        "`vkformer kernels` says how a PROBLEM is written. Kernels take turns run by run, so a change of the\n"
+        "machine's speed affects all of them alike; quote medians. Kernels over their error bound are reported and\n"
+        "not timed. Of a model the first layer and all that is not a layer are compared, at up to 128 tokens.\n"
+        "`clock` says what was measured: the device's time stamps, from submit to fence, or a call of the library.\n"
+        "`roof` is the share of what the device was measured to allow: multiply-adds (m), those of matrix cores (x),\n"
+        "caches (c) if operands are under 32 MiB and not --cold, else memory (M). The decoder's rows are the prompt\n"
+        "(until the first token) and a step.",
     .examples =
         "  vkformer bench matmul --m 1,128,1024 --n 2048 --k 512 --device lavapipe\n"
         "  vkformer bench attention:128,128,8,64 norm:1024,512 --json\n"
