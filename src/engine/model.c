@@ -18,7 +18,7 @@ static vkf_status find_format(vkf_env *env, const char *what, vkf_storage storag
   if (storage == VKF_STORAGE_AUTO || (*out < VKF_FORMAT_COUNT && (!caches || vkf_format_get(*out)->caches)))
     return VKF_OK;
   const char *name = *out < VKF_FORMAT_COUNT ? vkf_format_get(*out)->name : "no vkf_storage";
-  return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: expected %s%s, found %s", what, caches ? "" : "auto, ",
+  return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: expected auto, %s, found %s", what,
                       vkf_format_names(caches, names, sizeof names), name);
 }
 
