@@ -219,7 +219,7 @@ static void test_models(void **state) {
       {"$V help nosuch", 2, "",
        "expected a command, or a topic (models, generation, exit-codes, environment), found 'nosuch'"},
       {"$V info $G/marian --weights q8", 2, "", "expected auto, f32, f16, bf16 or int8, found 'q8'"},
-      {"$V info $G/marian --kv-cache int8", 4, "", "expected f32 or f16, found"},
+      {"$V info $G/marian --kv-cache int8", 4, "", "expected auto, f32 or f16, found"},
       {"$V run $G/marian --weights int8 --deterministic --inputs $T/in.safetensors --outputs $T/o", 4, "",
        "reproducible mode"},
       {"$V info $T/none", 4, "", "model.safetensors"},
