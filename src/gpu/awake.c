@@ -1,12 +1,13 @@
 /* Awake: keeps the host's cores from sleeping while the threads of a CPU driver compute.
  *
  * The threads of lavapipe wait for each other behind each dispatch. A core without work goes to sleep, and in a virtual
- * machine it takes up to 70 us to wake, which is longer than many dispatches take (docs/SPEED.md). So each core gets a
- * thread that spins, at a priority (SCHED_IDLE) at which every other thread takes its place at once. They spin from a
+ * machine it is slow to wake: matmuls took up to twice as long (docs/SPEED.md, "Cores that stay awake"). So each core
+ * gets a thread that spins, at a priority (SCHED_IDLE) at which every other thread takes its place. They spin from a
  * submit until shortly after the host has waited for it, and sleep otherwise.
  *
  * Owns these threads. None are started where they would take time from somebody: with fewer driver threads than cores,
- * and where the system limits the time of the process (a quota of its cgroup). Invariant: after finish() none is left.
+ * and where the system limits the time of the process (a quota of its cgroup). Invariant: none is left when destroy()
+ * returns.
  */
 #define _GNU_SOURCE /* SCHED_IDLE, pthread_setaffinity_np */
 #include <limits.h>
@@ -90,8 +91,8 @@ static bool is_limited(void) {
   bool limited = has_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") || has_quota("/sys/fs/cgroup/cpu.max");
   while (f && !limited && fgets(line, sizeof line, f)) {
     line[strcspn(line, "\n")] = 0;
-    char *group = strrchr(line, ':') + 1;
-    for (char *end; !limited && (end = strrchr(group, '/')) != NULL; *end = 0) {
+    char *group = strchr(line, '/'); /* "4:cpu:/system.slice/ssh.service", "0::/" */
+    for (char *end; group && !limited && (end = strrchr(group, '/')) != NULL; *end = 0) {
       snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
       limited = has_quota(path);
       snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", group);
