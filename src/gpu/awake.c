@@ -112,14 +112,12 @@ static bool is_wanted(const vkf_caps *caps, const cpu_set_t *cores) {
   return (!threads || atoi(threads) >= n) && !is_limited();
 }
 
-vkf_gpu_awake *vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps) {
+vkf_status vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps, vkf_gpu_awake **out) {
   cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0 || !is_wanted(caps, &cores)) return NULL;
+  *out = NULL;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0 || !is_wanted(caps, &cores)) return VKF_OK;
   vkf_gpu_awake *a = vkf_env_alloc(env, 1, sizeof *a);
-  if (!a) {
-    vkf_env_clear(env);
-    return NULL;
-  }
+  if (!a) return VKF_ERROR_MEMORY;
   a->env = env;
   pthread_mutex_init(&a->lock, NULL);
   pthread_cond_init(&a->rise, NULL);
@@ -130,7 +128,8 @@ vkf_gpu_awake *vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps) {
     if (pthread_create(&s->thread, NULL, spin, s) != 0) break;
     a->n_spinners++;
   }
-  return a;
+  *out = a;
+  return VKF_OK;
 }
 
 static void spin_until(vkf_gpu_awake *a, uint64_t ns) {
@@ -169,10 +168,11 @@ void vkf_gpu_awake_destroy(vkf_gpu_awake **awake) {
 
 #else
 
-vkf_gpu_awake *vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps) {
+vkf_status vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps, vkf_gpu_awake **out) {
   (void)env;
   (void)caps;
-  return NULL;
+  *out = NULL;
+  return VKF_OK;
 }
 
 void vkf_gpu_awake_submit(vkf_gpu_awake *a) {

@@ -63,8 +63,7 @@ static vkf_status create_handle(vkf_gpu_device *device, const vkf_gpu_adapter *a
   vkf_gpu_extensions_finish(device->env, &offered);
   VKF_CALL(vkf_gpu_device_result(device, r, "vkCreateDevice"));
   device->owned = true;
-  device->awake = vkf_gpu_awake_create(device->env, &device->caps);
-  return VKF_OK;
+  return vkf_gpu_awake_create(device->env, &device->caps, &device->awake);
 }
 
 vkf_status vkf_gpu_device_create(vkf_gpu_instance *instance, size_t index, const vkf_gpu_device_params *params,

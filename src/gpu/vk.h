@@ -355,8 +355,8 @@ void vkf_gpu_large_pages_free(vkf_gpu_buffer *buffer);
  */
 
 typedef struct vkf_gpu_awake vkf_gpu_awake;
-/* NULL where it is not wanted or cannot be; the other calls then do nothing. */
-vkf_gpu_awake *vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps);
+/* *out NULL: it is not wanted on this device; the other calls then do nothing. */
+vkf_status vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps, vkf_gpu_awake **out);
 /* Before a submit; while the host waits, at least once a second; when a submit was waited for. From any thread. */
 void vkf_gpu_awake_submit(vkf_gpu_awake *awake);
 void vkf_gpu_awake_wait(vkf_gpu_awake *awake);

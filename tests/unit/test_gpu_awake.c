@@ -61,7 +61,9 @@ static vkf_caps lavapipe(void) {
 
 static vkf_gpu_awake *create(vkf_env *env) {
   const vkf_caps caps = lavapipe();
-  return vkf_gpu_awake_create(env, &caps);
+  vkf_gpu_awake *awake = NULL;
+  assert_int_equal(vkf_gpu_awake_create(env, &caps, &awake), VKF_OK);
+  return awake;
 }
 
 static void runs_while_a_submit_is_pending(void **state) {
@@ -107,7 +109,8 @@ static void none_where_they_are_not_wanted(void **state) {
   others[0].kind = VKF_DEVICE_DISCRETE;
   others[1].driver_id = 0;
   for (size_t i = 0; i < VKF_COUNT(others); i++) {
-    vkf_gpu_awake *awake = vkf_gpu_awake_create(&env, &others[i]);
+    vkf_gpu_awake *awake = NULL;
+    assert_int_equal(vkf_gpu_awake_create(&env, &others[i], &awake), VKF_OK);
     assert_null(awake);
   }
   vkf_gpu_awake *none = NULL; /* all calls take that */
