@@ -351,8 +351,7 @@ bool vkf_gpu_large_pages_bind(vkf_gpu_buffer *buffer);
 /* After the driver has let go of it. */
 void vkf_gpu_large_pages_free(vkf_gpu_buffer *buffer);
 
-/* ---- awake.c: cores that do not sleep while a CPU driver computes -------------------------------------------------
- */
+/* ---- awake.c: cores that do not sleep while a CPU driver computes ------------------------------------------------ */
 
 typedef struct vkf_gpu_awake vkf_gpu_awake;
 /* *out NULL: it is not wanted on this device; the other calls then do nothing. */

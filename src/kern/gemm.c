@@ -74,7 +74,7 @@ const char *vkf_kern_gemm_fit(const vkf_variant *v, const vkf_problem *p, const 
     VKF_KERN_REFUSE("reads weights packed as %s by %u, this one is packed as %s by %u", names[own.layout], own.columns,
                     names[p->packing.layout], p->packing.columns);
   if (p->matmul.is_gated && v->tile.gemm.tn % 2)
-    VKF_KERN_REFUSE("has %u columns an invocation, and gates take two side by side", v->tile.gemm.tn);
+    VKF_KERN_REFUSE("computes %u columns an invocation, and gates need an even number", v->tile.gemm.tn);
   if (v->vec > 1 && p->matmul.k % v->vec) VKF_KERN_REFUSE("K is a multiple of %u, here it is %u", v->vec, p->matmul.k);
   return v->access == VKF_ACCESS_TEXEL ? fit_texels(&own, p, caps, why, size) : NULL;
 }

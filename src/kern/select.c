@@ -148,7 +148,7 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
   if (p->reproducible && v->not_reproducible)
     VKF_KERN_REFUSE("is unrolled too far for the reproducible mode's arithmetic");
   if (v->own && p->op == VKF_OP_MATMUL && p->matmul.is_gated)
-    VKF_KERN_REFUSE("kernels of callers have no gates, and this matmul has");
+    VKF_KERN_REFUSE("a kernel of your own computes no gates, and this matmul has them");
   if (v->max_width && width_of(p) > v->max_width)
     VKF_KERN_REFUSE("takes %s up to %u, here it is %u", p->op == VKF_OP_TOP_K ? "k" : "head widths", v->max_width,
                     width_of(p));
