@@ -12,8 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-NAMES = {"MODEL": "models/en-es", "TEXT": "'I am here.'", "COMMAND": "translate",
-         "--inputs F": "--inputs inputs.json"}
+NAMES = {"MODEL": "models/en-es", "TEXT": "'I am here.'", "COMMAND": "translate"}
 SHORTER = {
     "vkformer validate": "--quick --device ref",
     "vkformer bench": "--m 8 --n 8 --k 8 --seconds 0.001 --no-roofs",
@@ -22,15 +21,10 @@ ELSEWHERE = {
     "scripts/demo": "scripts/accept fresh",
     "scripts/test": "it runs this test",
     "scripts/release": "by hand, before a release: root and debootstrap",
-    "scripts/swiftshader": "api.installed",
-    "scripts/convert": "api.installed",
-    "bench/compare": "unit.bench_compare",
     "bench/peers/run": "by hand: the other programs",
     "hf": "by hand: a network",
     "cmake": "whoever builds this, api.installed",
     "pip install": "scripts/release",
-    "pkg-config": "api.installed",
-    "PYTHONPATH": "api.python",
 }
 
 source, program = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
@@ -67,8 +61,6 @@ with tempfile.TemporaryDirectory() as folder:
     with open(os.path.join(folder, "english.txt"), "w", encoding="utf-8") as file:
         file.write("I am here.\n")
     subprocess.run(["gzip", "-k", "english.txt"], cwd=folder, check=True)
-    with open(os.path.join(folder, "inputs.json"), "w", encoding="utf-8") as file:
-        file.write('{"input_ids": [[5, 6, 1]], "decoder_input_ids": [[0]]}')
     environment = {**os.environ, "PATH": os.path.dirname(program) + os.pathsep + os.environ["PATH"],
                    "PYTHONPATH": os.path.join(source, "python")}
     runs = [(command, ["sh", "-c", command]) for command in dict.fromkeys(commands)]
