@@ -202,6 +202,20 @@ static void fill_cores(vkf_caps *caps, const vkf_vk_instance *vk, VkPhysicalDevi
   }
 }
 
+/* What no driver tells, by its name and that of the device. */
+static void fill_known(vkf_caps *caps) {
+  const bool is_lavapipe = caps->driver_id == VKF_DRIVER_ID_LAVAPIPE;
+  caps->vector_bits = vkf_gpu_caps_vector_bits(caps->device_name);
+  caps->uniform_loads = is_lavapipe && caps->driver_version >= UNIFORM_LOADS_LAVAPIPE;
+  caps->max_loop_turns =
+      is_lavapipe && caps->driver_version < LIMITLESS_LOOPS_LAVAPIPE ? LAVAPIPE_LOOP_TURNS : UINT32_MAX;
+  caps->indexed_registers = caps->driver_id != VKF_DRIVER_ID_V3DV;
+  if (caps->is_cpu) return;
+  /* Mesa's driver of Apple's chips gives Mesa's vendor id. */
+  caps->n_registers = registers_of(caps->driver_id == HONEYKRISP ? APPLE : caps->vendor_id);
+  if (caps->vendor_id == INTEL) caps->subgroup_registers = 2 * caps->n_registers * caps->subgroup_min;
+}
+
 void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint32_t instance_version,
                        const vkf_gpu_extensions *extensions, uint32_t queue_family, vkf_caps *out) {
   VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
@@ -256,20 +270,12 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
   out->driver_id = (uint32_t)driver.driverID;
   out->driver_version = p->driverVersion;
   out->api_version = version;
-  out->vector_bits = vkf_gpu_caps_vector_bits(p->deviceName);
-  out->uniform_loads = out->driver_id == VKF_DRIVER_ID_LAVAPIPE && p->driverVersion >= UNIFORM_LOADS_LAVAPIPE;
-  out->indexed_registers = out->driver_id != VKF_DRIVER_ID_V3DV;
-  out->max_loop_turns = UINT32_MAX;
-  if (out->driver_id == VKF_DRIVER_ID_LAVAPIPE && p->driverVersion < LIMITLESS_LOOPS_LAVAPIPE)
-    out->max_loop_turns = LAVAPIPE_LOOP_TURNS;
   out->max_allocation_bytes = VKF_MIN(allocation.maxMemoryAllocationSize, buffers.maxBufferSize);
   fill_limits(out, &p->limits);
   fill_memory(out, &memory);
   fill_subgroups(out, &subgroup, &sizes);
   out->integer_dot_fast = dot.integerDotProduct4x8BitPackedSignedAccelerated;
-  /* Mesa's driver of Apple's chips gives Mesa's vendor id. */
-  out->n_registers = out->is_cpu ? 0 : registers_of(out->driver_id == HONEYKRISP ? APPLE : out->vendor_id);
-  if (out->vendor_id == INTEL && !out->is_cpu) out->subgroup_registers = 2 * out->n_registers * out->subgroup_min;
+  fill_known(out);
   fill_timestamps(out, vk, handle, queue_family, p->limits.timestampPeriod);
   fill_matrix_shapes(out, vk, handle, extensions);
   fill_cores(out, vk, handle, extensions);
