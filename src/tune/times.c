@@ -23,7 +23,7 @@ void vkf_tune_times_summarize(vkf_times *t, vkf_bench_row *row) {
   qsort(t->ns, t->n, sizeof *t->ns, by_value);
   row->min_ns = t->ns[0];
   row->median_ns = t->ns[t->n / 2];
-  row->p90_ns = t->ns[VKF_MIN(t->n - 1, t->n * 9 / 10)];
+  row->p90_ns = t->ns[t->n * 9 / 10];
 }
 
 /* Rounds until each contestant has had `seconds` and `least` runs. Their times are kept only if `keep`. */
