@@ -82,10 +82,6 @@ typedef struct vkf_problem {
   const struct vkf_variant *refused[VKF_MAX_REFUSED];
 } vkf_problem;
 
-static inline bool vkf_kern_is_attention(vkf_op op) {
-  return op == VKF_OP_ATTENTION || op == VKF_OP_ATTENTION_WEIGHTS;
-}
-
 /* Measured times (kern/tuned.h); NULL wherever it is asked for: none. */
 typedef struct vkf_tuned vkf_tuned;
 

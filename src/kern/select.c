@@ -135,9 +135,9 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
 
 /* What vkf_variant.max_width limits. */
 static uint32_t width_of(const vkf_problem *p) {
-  return vkf_kern_is_attention(p->op) ? VKF_MAX(p->attention.key_width, p->attention.value_width)
-         : p->op == VKF_OP_TOP_K      ? p->top_k.k
-                                      : 0;
+  return vkf_op_is_attention(p->op) ? VKF_MAX(p->attention.key_width, p->attention.value_width)
+         : p->op == VKF_OP_TOP_K    ? p->top_k.k
+                                    : 0;
 }
 
 const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {

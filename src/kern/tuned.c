@@ -29,7 +29,7 @@ static double problem_distance(const vkf_problem *tuned, const vkf_problem *want
     if (tuned->matmul.n != wanted->matmul.n || tuned->matmul.k != wanted->matmul.k) return INFINITY;
     return distance(tuned->matmul.m, wanted->matmul.m);
   }
-  if (vkf_kern_is_attention(wanted->op)) {
+  if (vkf_op_is_attention(wanted->op)) {
     const uint32_t tuned_heads = tuned->attention.heads * tuned->attention.batch;
     const uint32_t heads = wanted->attention.heads * wanted->attention.batch;
     if (tuned->attention.key_width != wanted->attention.key_width ||

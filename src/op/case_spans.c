@@ -10,16 +10,12 @@ typedef struct packed {
 
 enum { LENGTHS = 60, ORDER = 61, PASTS = 62, SOURCES = 63, SLOTS = 64, FIRSTS = 65 }; /* streams of random numbers */
 
-static uint32_t below(const vkf_case *c, uint64_t stream, uint64_t i, uint32_t n) {
-  return (uint32_t)(vkf_rng_u64(c->seed, stream, i) % n);
-}
-
 /* The numbers 0 to n-1 in another order. */
 static uint32_t *shuffled(vkf_arena *arena, const vkf_case *c, uint64_t stream, uint32_t n) {
   uint32_t *order = vkf_arena_alloc(arena, VKF_MAX(n, 1u), sizeof *order);
   for (uint32_t i = 0; order && i < n; i++) order[i] = n - 1 - i;
   for (uint32_t i = n; order && i > 2; i--) {
-    const uint32_t k = below(c, stream, i, i), swap = order[i - 1];
+    const uint32_t k = vkf_case_below(c, stream, i, i), swap = order[i - 1];
     order[i - 1] = order[k];
     order[k] = swap;
   }
@@ -33,7 +29,7 @@ static bool pack(vkf_arena *arena, const vkf_case *c, uint64_t stream, uint32_t 
                   .length = vkf_arena_alloc(arena, VKF_MAX(n, 1u), sizeof *out->length),
                   .begin = vkf_arena_alloc(arena, VKF_MAX(n, 1u), sizeof *out->begin)};
   if (!order || !out->length || !out->begin) return false;
-  for (uint32_t i = 0; i < n; i++) out->length[i] = i ? below(c, LENGTHS + stream, i, longest + 1) : longest;
+  for (uint32_t i = 0; i < n; i++) out->length[i] = i ? vkf_case_below(c, LENGTHS + stream, i, longest + 1) : longest;
   for (uint32_t i = 0; i < n; i++) {
     out->begin[order[i]] = out->rows;
     out->rows += out->length[order[i]];
@@ -47,8 +43,7 @@ static void put(int32_t *spans, uint32_t seq, const uint32_t fields[VKF_SPAN_FIE
 
 bool vkf_case_has_spans(const vkf_case *c, uint32_t input) {
   if (c->op == VKF_OP_APPEND) return c->params.append.packed && input == VKF_APPEND_SPANS;
-  const bool attention = c->op == VKF_OP_ATTENTION || c->op == VKF_OP_ATTENTION_WEIGHTS;
-  return attention && c->params.attention.packed && input == VKF_ATTENTION_SPANS;
+  return vkf_op_is_attention(c->op) && c->params.attention.packed && input == VKF_ATTENTION_SPANS;
 }
 
 const int32_t *vkf_case_spans(vkf_arena *arena, const vkf_case *c, vkf_sizes *sizes) {
@@ -74,13 +69,14 @@ const int32_t *vkf_case_spans(vkf_arena *arena, const vkf_case *c, vkf_sizes *si
   }
   for (uint32_t i = 0; i < n; i++) {
     const uint32_t length = queries.length[i], most = sizes->past + T - length;
-    const uint32_t past = i ? below(c, PASTS, i, most + 1) : most, from = below(c, SOURCES, i, sizes->B);
+    const uint32_t past = i ? vkf_case_below(c, PASTS, i, most + 1) : most,
+                   from = vkf_case_below(c, SOURCES, i, sizes->B);
     put(spans, i,
-        append && c->params.append.to_slots
-            ? (const uint32_t[]){queries.begin[i], length, 0, length, backwards[i], below(c, PASTS, i, T - length + 1)}
+        append && c->params.append.to_slots ? (const uint32_t[]){queries.begin[i], length, 0, length, backwards[i],
+                                                                 vkf_case_below(c, PASTS, i, T - length + 1)}
         : source ? (const uint32_t[]){queries.begin[i], length, 0, keys.length[i], 0, keys.begin[i]}
         : cross  ? (const uint32_t[]){queries.begin[i], length, 0, keys.length[from], from,
-                                      below(c, FIRSTS, from, sizes->S - keys.length[from] + 1)}
+                                      vkf_case_below(c, FIRSTS, from, sizes->S - keys.length[from] + 1)}
                  : (const uint32_t[]){queries.begin[i], length, past, past + length, slots[i], 0});
   }
   if (source) sizes->source_rows = keys.rows;

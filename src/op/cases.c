@@ -25,22 +25,14 @@ const vkf_case *vkf_op_cases(vkf_op op, size_t *n) {
 
 /* ---- generators -------------------------------------------------------------------------------------------------- */
 
-static uint32_t below(const vkf_case *c, uint64_t stream, uint64_t i, uint32_t n) {
-  return (uint32_t)(vkf_rng_u64(c->seed, stream, i) % n);
-}
-
 static float special(uint64_t pick) {
   static const float values[] = {NAN, INFINITY, -INFINITY, -0.0f};
   return values[pick % VKF_COUNT(values)];
 }
 
-static bool is_attention(vkf_op op) {
-  return op == VKF_OP_ATTENTION || op == VKF_OP_ATTENTION_WEIGHTS;
-}
-
 /* Columns of a row, or keys. */
 static uint64_t n_summands(const vkf_case *c) {
-  if (is_attention(c->op)) return vkf_dims_make(&c->sizes).v[c->params.attention.keys];
+  if (vkf_op_is_attention(c->op)) return vkf_dims_make(&c->sizes).v[c->params.attention.keys];
   return c->op == VKF_OP_NORM    ? c->params.norm.width
          : c->op == VKF_OP_TOP_K ? c->params.top_k.width
                                  : c->params.log_softmax.width;
@@ -48,7 +40,7 @@ static uint64_t n_summands(const vkf_case *c) {
 
 /* Of columns, and of keys; the rest of what attention reads is as usual. */
 static float one_of_few(const vkf_case *c, uint64_t input, uint64_t i) {
-  const bool keys = is_attention(c->op);
+  const bool keys = vkf_op_is_attention(c->op);
   if (keys && input == VKF_ATTENTION_Q) return 200.0f;
   if (keys && input == VKF_ATTENTION_V) return (float)vkf_rng_normal(c->seed, input, i);
   if (keys) i /= c->params.attention.key_width; /* each number of a key */
@@ -59,16 +51,16 @@ static float one_of_few(const vkf_case *c, uint64_t input, uint64_t i) {
 
 static float number(const vkf_case *c, uint64_t stream, uint64_t i, bool activation) {
   vkf_case_data kind = c->data;
-  if (kind == VKF_DATA_HALVES) return (float)((int32_t)below(c, stream, i, 17) - 8) / 2;
+  if (kind == VKF_DATA_HALVES) return (float)((int32_t)vkf_case_below(c, stream, i, 17) - 8) / 2;
   if (kind == VKF_DATA_ONE_SIGN) return (float)(0.5 + vkf_rng_unit(c->seed, stream, i) / 2);
-  if (kind == VKF_DATA_TIES) return (float)below(c, stream, i, 3);
+  if (kind == VKF_DATA_TIES) return (float)vkf_case_below(c, stream, i, 3);
   if (kind == VKF_DATA_CONSTANT && activation) return 2.5f;
   if (kind == VKF_DATA_FEW && activation) return one_of_few(c, stream, i);
   float normal = (float)vkf_rng_normal(c->seed, stream, i);
   if (kind == VKF_DATA_OFFSET && activation) return 10000 + normal;
   if (kind == VKF_DATA_HUGE && activation) return 40000 * normal;
   if (kind == VKF_DATA_LARGE && activation) return 100 * normal;
-  if (kind == VKF_DATA_SPECIAL && activation && below(c, stream + 64, i, 16) == 0)
+  if (kind == VKF_DATA_SPECIAL && activation && vkf_case_below(c, stream + 64, i, 16) == 0)
     return special(vkf_rng_u64(c->seed, stream + 128, i));
   return normal;
 }
@@ -95,8 +87,9 @@ static uint32_t index_range(const vkf_case *c, const vkf_dims *dims, uint32_t in
 
 /* Element `at` of an int32 input; row: its index along the first extent. */
 static int32_t integer(const vkf_case *c, const vkf_dims *dims, uint32_t input, uint32_t row, uint64_t at) {
-  if (is_attention(c->op) && input == VKF_ATTENTION_MASK) return row % 4 != 3 && below(c, input, at, 4) != 0;
-  return (int32_t)below(c, input, at, VKF_MAX(index_range(c, dims, input), 1u));
+  if (vkf_op_is_attention(c->op) && input == VKF_ATTENTION_MASK)
+    return row % 4 != 3 && vkf_case_below(c, input, at, 4) != 0;
+  return (int32_t)vkf_case_below(c, input, at, VKF_MAX(index_range(c, dims, input), 1u));
 }
 
 /* A number of a key that VKF_DATA_UNSEEN has infinite, or of its value. index: slot, head, key, column. */
@@ -108,7 +101,7 @@ static bool is_unseen(const vkf_case *c, const vkf_dims *dims, uint32_t input, c
 
 /* An edit: mostly on its own id, sometimes on one that another edit has touched; a fill is rare. */
 static void make_edit(const vkf_case *c, uint32_t e, int32_t *edit) {
-  uint32_t pick = below(c, 40, e, 16);
+  uint32_t pick = vkf_case_below(c, 40, e, 16);
   vkf_logit_edit_kind kind = pick == 0   ? VKF_LOGIT_EDIT_FILL
                              : pick < 6  ? VKF_LOGIT_EDIT_SET
                              : pick < 11 ? VKF_LOGIT_EDIT_ADD
@@ -116,8 +109,8 @@ static void make_edit(const vkf_case *c, uint32_t e, int32_t *edit) {
   float value = kind == VKF_LOGIT_EDIT_PENALTY ? 1.3f : (float)vkf_rng_normal(c->seed, 41, e);
   if (kind == VKF_LOGIT_EDIT_SET && pick % 2 == 0) value = -INFINITY;
   edit[0] = (int32_t)kind;
-  edit[1] =
-      (int32_t)below(c, 42, e, pick % 3 == 0 ? VKF_MIN(c->params.logit_edit.width, 4u) : c->params.logit_edit.width);
+  edit[1] = (int32_t)vkf_case_below(
+      c, 42, e, pick % 3 == 0 ? VKF_MIN(c->params.logit_edit.width, 4u) : c->params.logit_edit.width);
   memcpy(&edit[2], &value, sizeof(value));
   edit[3] = 0;
 }
@@ -138,7 +131,7 @@ static void fill_input(const vkf_case *c, const vkf_dims *dims, uint32_t input, 
     return;
   }
   const vkf_view view = vkf_slot_view(slot, dims, data);
-  bool bias = is_attention(c->op) && input == VKF_ATTENTION_BIAS;
+  bool bias = vkf_op_is_attention(c->op) && input == VKF_ATTENTION_BIAS;
   const bool turns =
       (c->op == VKF_OP_ROPE && input == VKF_ROPE_TABLE) || (c->op == VKF_OP_APPEND && input == VKF_APPEND_TABLE);
   bool activation = !bias && !turns;
@@ -150,7 +143,7 @@ static void fill_input(const vkf_case *c, const vkf_dims *dims, uint32_t input, 
     size_t to = vkf_view_offset(&view, index);
     if (slot->dtype == VKF_I32) {
       ((int32_t *)data)[to] = integer(c, dims, input, index[0], at);
-    } else if (bias && below(c, 50, at, 16) == 0) {
+    } else if (bias && vkf_case_below(c, 50, at, 16) == 0) {
       ((float *)data)[to] = -INFINITY;
     } else if (is_unseen(c, dims, input, index)) {
       ((float *)data)[to] = INFINITY;

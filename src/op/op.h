@@ -19,6 +19,9 @@ typedef enum vkf_op {
 const char *vkf_op_name(vkf_op op);
 /* VKF_OP_COUNT if there is none. */
 vkf_op vkf_op_find(const char *name);
+static inline bool vkf_op_is_attention(vkf_op op) {
+  return op == VKF_OP_ATTENTION || op == VKF_OP_ATTENTION_WEIGHTS;
+}
 
 /* ---- dimensions -------------------------------------------------------------------------------------------------- */
 

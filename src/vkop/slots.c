@@ -24,7 +24,7 @@ static uint32_t weight_slot(const vkf_node *n) {
 /* The packing of that weight; of keys and values their format. */
 static vkf_weight_packing node_packing(const vkf_program *p, const vkf_node *n) {
   uint32_t slot = weight_slot(n);
-  if (vkf_kern_is_attention(n->op)) slot = n->in[VKF_ATTENTION_K];
+  if (vkf_op_is_attention(n->op)) slot = n->in[VKF_ATTENTION_K];
   if (n->op == VKF_OP_APPEND) slot = n->out[n->out[VKF_APPEND_K] == VKF_NO_SLOT ? VKF_APPEND_V : VKF_APPEND_K];
   return slot == VKF_NO_SLOT ? (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32} : p->packings[slot];
 }
@@ -121,7 +121,7 @@ static bool takes_forced(const vkop_node *k, const vkf_variant *forced, const vk
 static vkf_problem of_one_row(vkf_problem p) {
   if (p.op == VKF_OP_MATMUL) {
     p.matmul.m = VKF_MIN(p.matmul.m, 1);
-  } else if (vkf_kern_is_attention(p.op)) {
+  } else if (vkf_op_is_attention(p.op)) {
     p.attention.queries = VKF_MIN(p.attention.queries, 1);
     p.attention.batch = VKF_MIN(p.attention.batch, 1);
   } else {

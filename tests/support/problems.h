@@ -37,7 +37,7 @@ static inline vkf_problem problem_of(vkf_op op, uint32_t m, uint32_t n, uint32_t
     default:
       break;
   }
-  if (op != VKF_OP_MATMUL && !vkf_kern_is_attention(op)) {
+  if (op != VKF_OP_MATMUL && !vkf_op_is_attention(op)) {
     p.rows.rows = m;
     p.rows.width = n;
   }
@@ -51,8 +51,8 @@ static inline vkf_format format_of(const vkf_variant *v) {
 
 /* The sizes of a problem, one after the other. */
 static inline uint32_t *problem_sizes(vkf_problem *p, size_t *n) {
-  *n = p->op == VKF_OP_MATMUL         ? 3
-       : vkf_kern_is_attention(p->op) ? sizeof p->attention / sizeof(uint32_t)
+  *n = p->op == VKF_OP_MATMUL       ? 3
+       : vkf_op_is_attention(p->op) ? sizeof p->attention / sizeof(uint32_t)
        : p->op == VKF_OP_NORM || p->op == VKF_OP_TOP_K || p->op == VKF_OP_LOGIT_EDIT ? 3
                                                                                      : 2;
   return &p->rows.rows;
