@@ -302,7 +302,7 @@ void vkf_vkop_record_undo(vkf_program *p) {
 
 /* Buffers so far of all pools that other programs may have replaced. */
 static uint64_t count_made(const vkf_program *p) {
-  const vkop_pools *pools[] = {&p->inputs, &p->results, &p->temps, p->state ? &p->state->pools : NULL};
+  const vkop_pools *pools[] = {VKOP_POOLS_OF(p), p->state ? &p->state->pools : NULL};
   uint64_t n = 0;
   for (size_t i = 0; i < VKF_COUNT(pools); i++)
     if (pools[i] && pools[i]->lender) n += pools[i]->lender->n_made;
@@ -310,7 +310,7 @@ static uint64_t count_made(const vkf_program *p) {
 }
 
 vkf_status vkf_vkop_settle(vkf_program *p) {
-  vkop_pools *pools[] = {&p->inputs, &p->results, &p->temps, p->state ? &p->state->pools : NULL};
+  vkop_pools *pools[] = {VKOP_POOLS_OF(p), p->state ? &p->state->pools : NULL};
   for (size_t i = 0; i < VKF_COUNT(pools); i++)
     if (pools[i] && pools[i]->lender) VKF_CALL(vkf_vkop_pools_make(pools[i]));
   if (!p->n_records || p->n_made != count_made(p)) VKF_CALL(vkf_vkop_record(p));

@@ -122,6 +122,9 @@ struct vkf_program {
   bool is_apart; /* segments are nodes, submitted one by one */
 };
 
+/* The pools of a program that are its own or borrowed, for the loops over all of them. */
+#define VKOP_POOLS_OF(p) &(p)->inputs, &(p)->constants, &(p)->temps, &(p)->results
+
 /* The workgroups of a stage of node `node` at these sizes (slots.c). */
 void vkf_vkop_grid(const vkf_program *program, uint32_t node, uint32_t stage, const vkf_dims *dims, uint32_t grid[3]);
 /* What one dispatch of the node needs (slots.c). */

@@ -18,7 +18,7 @@ static void program_destroy(vkf_program **program) {
   if (!p) return;
   vkf_env *env = p->backend->base.env;
   vkf_vkop_record_undo(p);
-  vkop_pools *pools[] = {&p->inputs, &p->constants, &p->temps, &p->results};
+  vkop_pools *pools[] = {VKOP_POOLS_OF(p)};
   for (size_t i = 0; i < VKF_COUNT(pools); i++) vkf_vkop_pools_finish(pools[i]);
   vkf_gpu_buffer_destroy(&p->grids);
   vkf_gpu_buffer_destroy(&p->flags);
@@ -63,7 +63,7 @@ done:
 }
 
 static uint64_t program_bytes(const vkf_program *p) {
-  const vkop_pools *pools[] = {&p->inputs, &p->constants, &p->temps, &p->results};
+  const vkop_pools *pools[] = {VKOP_POOLS_OF(p)};
   uint64_t bytes = vkf_gpu_buffer_held(p->grids) + vkf_gpu_buffer_held(p->flags);
   for (size_t i = 0; i < VKF_COUNT(pools); i++) bytes += vkf_vkop_pools_bytes(pools[i]);
   return bytes;

@@ -285,7 +285,7 @@ static vkf_status place_slots(vkf_program *p, const vkf_program_options *options
   vkf_gpu_device *device = p->backend->device;
   const uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, vkf_gpu_device_caps(device)->storage_offset_alignment);
   const uint64_t most = vkf_vkop_pools_limit(device);
-  vkop_pools *all[] = {&p->inputs, &p->constants, &p->results, &p->temps};
+  vkop_pools *all[] = {VKOP_POOLS_OF(p)};
   vkf_memory *memory = options->memory;
   uint64_t bytes;
   vkf_placement *temp = vkf_env_alloc(env, p->plan->n_slots, sizeof *temp);
