@@ -43,8 +43,8 @@
  *
  * Callbacks may use tokenizers, results, files, functions that only return information, and other sessions than their
  * own. A call that would disturb the one that the callback belongs to (opening models, running the same session,
- * running or measuring ops) returns VKF_ERROR_ARGUMENT. Closing a handle there, or destroying the callback's session,
- * does nothing.
+ * running or measuring ops) returns VKF_ERROR_ARGUMENT. Closing a model, a short list, a device or the context there,
+ * or destroying the callback's session, does nothing.
  *
  * Errors: functions that can fail return vkf_status. vkf_session_message() says why a session's last failed call
  * failed, vkf_context_message() why any other one did: what was expected, what was found, where.

@@ -59,7 +59,7 @@ done:
 }
 
 void vkf_shortlist_close(vkf_shortlist **shortlist) {
-  if (!shortlist) return;
+  if (!shortlist || !*shortlist || vkf_env_in_callback((*shortlist)->env, "vkf_shortlist_close")) return;
   destroy(*shortlist);
   *shortlist = NULL;
 }

@@ -1,6 +1,8 @@
 /* Inside a callback: what would disturb the call that the callback belongs to is refused with a sentence and changes
  * nothing; tokenizers and results work; the outer call goes on to the same result, and its message is its own.
  */
+#include <unistd.h>
+
 #include <vkformer/lab.h>
 
 #include "support/driver.h"
@@ -11,6 +13,7 @@ static const char *const cat = "The cat sat on the mat because it was tired.";
 typedef struct caller {
   driver *d;
   vkf_model *model;
+  vkf_shortlist *list;     /* of the call that is under way; NULL: none */
   size_t n_calls, n_steps; /* forbidden calls made; callbacks */
   int stop;
 } caller;
@@ -48,29 +51,61 @@ static void on_check(void *user, const vkf_check_info *check) {
   (void)user;
   (void)check;
 }
+static void on_compiled(void *user, const vkf_compiled_kernel *kernel) {
+  (void)user;
+  (void)kernel;
+}
+
+static void call_session(const caller *c) {
+  static const int32_t ids[] = {5, 6, 1};
+  const vkf_array input = {"input_ids", VKF_I32, 2, {1, 3}, (void *)ids};
+  vkf_session *s = session_of(c->model);
+  vkf_session_info info = {VKF_SESSION_INFO_INIT};
+  vkf_result *out = NULL;
+  refused(c, "vkf_session_get_info", vkf_session_get_info(s, &info));
+  refused(c, "vkf_session_run", vkf_session_run(s, &input, 1, NULL, &out));
+  refused(c, "vkf_session_generate", vkf_session_generate(s, &input, 1, NULL, &out));
+  refused(c, "vkf_session_translate", vkf_session_translate(s, &cat, 1, NULL, &out));
+  refused(c, "vkf_session_translate_queue", vkf_session_translate_queue(s, NULL, NULL));
+  refused(c, "vkf_session_align_heads", vkf_session_align_heads(s, &cat, 1, NULL, &out));
+  refused(c, "vkf_session_score", vkf_session_score(s, &cat, &cat, 1, NULL, &out));
+  refused(c, "vkf_session_generate_text", vkf_session_generate_text(s, &cat, 1, NULL, &out));
+  refused(c, "vkf_session_generate_text_queue", vkf_session_generate_text_queue(s, NULL, NULL));
+  refused(c, "vkf_session_embed", vkf_session_embed(s, &cat, 1, NULL, &out));
+  refused(c, "vkf_session_classify", vkf_session_classify(s, &cat, 1, NULL, &out));
+  refused(c, "vkf_session_classify_images", vkf_session_classify_images(s, &cat, 1, NULL, &out));
+  refused(c, "vkf_session_read_images", vkf_session_read_images(s, &cat, 1, &out));
+  refused(c, "vkf_session_fill_mask", vkf_session_fill_mask(s, &cat, 1, NULL, &out));
+  refused(c, "vkf_session_encode", vkf_session_encode(s, 0, ids, 3));
+  refused(c, "vkf_session_feed", vkf_session_feed(s, 0, ids, 3, 1));
+  refused(c, "vkf_session_step", vkf_session_step(s));
+  refused(c, "vkf_session_truncate", vkf_session_truncate(s, 0, 0));
+  refused(c, "vkf_session_copy", vkf_session_copy(s, 0, 1, 0));
+  refused(c, "vkf_session_save", vkf_session_save(s, 0, &out));
+  refused(c, "vkf_session_restore", vkf_session_restore(s, 0, ids, 1));
+  vkf_session_destroy(&s);
+  assert_true(s == session_of(c->model) && out == NULL);
+}
 
 /* Every function that is refused, once. */
 static void call_all(caller *c) {
   static int32_t ids[] = {5, 6, 1};
   const vkf_array input = {"input_ids", VKF_I32, 2, {1, 3}, ids};
   const vkf_kernel_time time = {"norm:8,64", "norm", 1};
+  const vkf_memory_file file = {"config.json", "{}", 2};
   driver *d = c->d;
   vkf_model *model = c->model, *other = NULL;
   vkf_device *device = d->device;
   vkf_context *context = d->context;
+  vkf_shortlist *list = c->list, *opened = NULL;
   vkf_result *out = NULL;
   double worst = 0;
+  call_session(c);
   refused(c, "vkf_model_open", vkf_model_open(device, SHIPPED, &other));
   refused(c, "vkf_model_open", vkf_model_open_with(device, SHIPPED, NULL, &other));
+  refused(c, "vkf_model_open_memory", vkf_model_open_memory(device, &file, 1, NULL, &other));
+  refused(c, "vkf_shortlist_open", vkf_shortlist_open(model, "/nosuch/file", 1, 1, &opened));
   refused(c, "vkf_model_make_folder", vkf_model_make_folder(context, SHIPPED "/config.json", "/nosuch/folder", NULL));
-  refused(c, "vkf_session_run", vkf_session_run(session_of(model), &input, 1, NULL, &out));
-  refused(c, "vkf_session_generate", vkf_session_generate(session_of(model), &input, 1, NULL, &out));
-  refused(c, "vkf_session_translate", vkf_session_translate(session_of(model), &cat, 1, NULL, &out));
-  refused(c, "vkf_session_generate_text", vkf_session_generate_text(session_of(model), &cat, 1, NULL, &out));
-  refused(c, "vkf_session_embed", vkf_session_embed(session_of(model), &cat, 1, NULL, &out));
-  refused(c, "vkf_session_classify", vkf_session_classify(session_of(model), &cat, 1, NULL, &out));
-  refused(c, "vkf_session_classify_images", vkf_session_classify_images(session_of(model), &cat, 1, NULL, &out));
-  refused(c, "vkf_session_fill_mask", vkf_session_fill_mask(session_of(model), &cat, 1, NULL, &out));
   refused(c, "vkf_model_describe_plan", vkf_model_describe_plan(model, 1, 4, &out));
   refused(c, "vkf_model_verify", vkf_model_verify(model, &input, 1, NULL, on_pass, NULL));
   refused(c, "vkf_model_bisect", vkf_model_bisect(model, on_row, NULL, &out));
@@ -80,18 +115,18 @@ static void call_all(caller *c) {
   refused(c, "vkf_device_validate", vkf_device_validate(device, NULL, on_row, NULL, &worst));
   refused(c, "vkf_device_bench", vkf_device_bench(device, "norm:8,64", NULL, on_bench, NULL));
   refused(c, "vkf_device_list_kernels", vkf_device_list_kernels(device, "norm:8,64", on_kernel, NULL));
+  refused(c, "vkf_device_compile", vkf_device_compile(device, NULL, on_compiled, NULL));
   refused(c, "vkf_device_profile_begin", vkf_device_profile_begin(device, 0));
   refused(c, "vkf_device_run_checks", vkf_device_run_checks(device, on_check, NULL));
   refused(c, "vkf_device_store_times", vkf_device_store_times(device, &time, 1));
   refused(c, "vkf_device_export_times", vkf_device_export_times(device, "/nosuch/file"));
   refused(c, "vkf_device_import_times", vkf_device_import_times(device, "/nosuch/file", NULL));
-  vkf_session *session = session_of(model);
-  vkf_session_destroy(&session);
+  vkf_shortlist_close(&list);
   vkf_model_close(&model);
   vkf_device_close(&device);
   vkf_context_destroy(&context);
-  assert_true(session == session_of(c->model) && model == c->model && device == d->device && context == d->context &&
-              other == NULL && out == NULL);
+  assert_true(list == c->list && model == c->model && device == d->device && context == d->context && other == NULL &&
+              opened == NULL && out == NULL);
   c->n_calls++;
 }
 
@@ -121,11 +156,17 @@ static void test_translate(void **state) {
   driver *d = *state;
   caller c = {.d = d};
   vkf_result *alone = NULL, *disturbed = NULL;
-  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}",
-                                      .on_token = on_token, .user = &c},
-                            quiet = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}"};
+  char table[] = "/tmp/vkformer-shortlist-XXXXXX";
+  vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}"};
   driver_ok(d, vkf_model_open(d->device, SHIPPED, &c.model));
-  driver_ok(d, vkf_session_translate(session_of(c.model), &cat, 1, &quiet, &alone));
+  FILE *file = fdopen(mkstemp(table), "w");
+  assert_true(file && fputs("</s> </s> 1\n", file) > 0 && fclose(file) == 0);
+  driver_ok(d, vkf_shortlist_open(c.model, table, 1000000, 1, &c.list)); /* every token may follow */
+  unlink(table);
+  params.shortlist = c.list;
+  driver_ok(d, vkf_session_translate(session_of(c.model), &cat, 1, &params, &alone));
+  params.on_token = on_token;
+  params.user = &c;
   driver_ok(d, vkf_session_translate(session_of(c.model), &cat, 1, &params, &disturbed));
   assert_int_equal(c.n_calls, 1);
   assert_string_equal(vkf_result_text(alone, 0), vkf_result_text(disturbed, 0));
@@ -138,7 +179,9 @@ static void test_translate(void **state) {
   assert_non_null(strstr(last_message(d->context), "the token callback asked to stop"));
   vkf_result_destroy(&disturbed);
   vkf_result_destroy(&alone);
+  vkf_shortlist_close(&c.list);
   close_model(&c.model);
+  assert_null(c.list);
   assert_null(c.model);
 }
 
