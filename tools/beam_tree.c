@@ -83,19 +83,21 @@ static const tool_beam_node *find_parent(const tool_beam_tree *t, const tool_bea
   return NULL;
 }
 
-/* Does the translation begin with the path to this node? */
-static bool is_beginning(const tool_beam_tree *t, const tool_beam_node *node) {
+/* Does the translation have the path to this node from its id `first` on? */
+static bool has_path(const tool_beam_tree *t, const tool_beam_node *node, size_t first) {
   for (; node; node = node->parent)
-    if (node->step + 1 >= t->n_ids || node->c.id != t->ids[node->step + 1]) return false;
+    if (first + node->step >= t->n_ids || node->c.id != t->ids[first + node->step]) return false;
   return true;
 }
 
-/* Marks the path of the translation: the longest path with which it begins. */
+/* Marks the path of the translation: the longest one that it has, behind the start token and the beginning that was
+ * given. */
 static void find_best(tool_beam_tree *t) {
   const tool_beam_node *last = NULL;
   for (size_t i = 0; i < t->n; i++) t->nodes[i].parent = find_parent(t, &t->nodes[i]);
-  for (size_t i = 0; i < t->n; i++)
-    if ((!last || t->nodes[i].step > last->step) && is_beginning(t, &t->nodes[i])) last = &t->nodes[i];
+  for (size_t first = 1; first < t->n_ids; first++)
+    for (size_t i = 0; i < t->n; i++)
+      if ((!last || t->nodes[i].step > last->step) && has_path(t, &t->nodes[i], first)) last = &t->nodes[i];
   for (; last; last = last->parent) t->nodes[last - t->nodes].is_best = true;
 }
 
@@ -123,8 +125,11 @@ static void put_title(const tool_beam_node *node, tool_session *session, int32_t
   vkf_result *decoded = NULL;
   for (const tool_beam_node *p = node; p; p = p->parent) ids[p->step] = p->c.id;
   const vkf_decode_params params = {VKF_DECODE_PARAMS_INIT, .keep_special_tokens = true};
-  if (vkf_tokenizer_decode(vkf_session_tokenizer(session->run), ids, node->step + 1, &params, &decoded) == VKF_OK)
-    fprintf(file, "\"%s\", ", vkf_result_text(decoded, 0) + strspn(vkf_result_text(decoded, 0), " "));
+  if (vkf_tokenizer_decode(vkf_session_tokenizer(session->run), ids, node->step + 1, &params, &decoded) == VKF_OK) {
+    fputc('"', file);
+    tool_svg_text(vkf_result_text(decoded, 0) + strspn(vkf_result_text(decoded, 0), " "), file);
+    fputs("\", ", file);
+  }
   vkf_result_destroy(&decoded);
   fprintf(file, "step %zu: log-probability %.4f, in all %.4f: ", node->step + 1, node->c.logprob, node->c.score);
   if (node->c.becomes >= 0)
@@ -134,34 +139,26 @@ static void put_title(const tool_beam_node *node, tool_session *session, int32_t
   if (node->is_best) fputs("; in the translation", file);
 }
 
-static int put_node(const tool_beam_node *node, const double *tops, const char *word, tool_session *session,
-                    int32_t *ids, FILE *file) {
-  char label[300], *title = NULL;
-  size_t size = 0;
+static void put_node(const tool_beam_node *node, const double *tops, const char *word, tool_session *session,
+                     int32_t *ids, FILE *file) {
+  char label[300];
   const bool dropped = node->c.becomes < 0 && !node->c.finishes;
-  FILE *text = open_memstream(&title, &size);
-  if (text) put_title(node, session, ids, text);
-  if (!text || fclose(text) != 0) {
-    free(title);
-    return tool_error("out of memory");
-  }
   snprintf(label, sizeof label, "%.2f %s", node->c.logprob, word);
-  tool_svg_put_cell(&(tool_svg_cell){.x = x_of(node),
-                                     .y = y_of(node, tops),
-                                     .w = WIDTH,
-                                     .h = HEIGHT,
-                                     .strength = dropped ? 0 : exp(node->c.logprob),
-                                     .kind = node->is_best      ? "best"
-                                             : dropped          ? "dropped"
-                                             : node->c.finishes ? "finished"
-                                                                : "",
-                                     .text = label,
-                                     .title = title,
-                                     .row = node->search * 1000 + node->row,
-                                     .column = node->step},
-                    file);
-  free(title);
-  return TOOL_OK;
+  const tool_svg_cell cell = {.x = x_of(node),
+                              .y = y_of(node, tops),
+                              .w = WIDTH,
+                              .h = HEIGHT,
+                              .strength = dropped ? 0 : exp(node->c.logprob),
+                              .kind = node->is_best      ? "best"
+                                      : dropped          ? "dropped"
+                                      : node->c.finishes ? "finished"
+                                                         : NULL,
+                              .text = label,
+                              .row = node->search * 1000 + node->row,
+                              .column = node->step};
+  tool_svg_begin_cell(&cell, file);
+  put_title(node, session, ids, file);
+  tool_svg_end_cell(&cell, file);
 }
 
 static int put_tree(tool_beam_tree *t, tool_session *session, const double *tops, FILE *file) {
@@ -177,7 +174,7 @@ static int put_tree(tool_beam_tree *t, tool_session *session, const double *tops
           MARGIN, MARGIN, MARGIN);
   for (size_t i = 0; i < t->n; i++) put_edge(&t->nodes[i], tops, file);
   for (size_t i = 0; i < t->n && exit_code == TOOL_OK; i++)
-    exit_code = put_node(&t->nodes[i], tops, words.at[i], session, ids, file);
+    put_node(&t->nodes[i], tops, words.at[i], session, ids, file);
   tool_tokens_finish(&words);
   free(ids);
   return exit_code;

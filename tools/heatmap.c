@@ -56,11 +56,13 @@ void tool_svg_short(const char *text, size_t most, FILE *file) {
   tool_svg_text(copy, file);
 }
 
-void tool_svg_put_cell(const tool_svg_cell *c, FILE *file) {
-  const double strength = fmax(0, fmin(c->strength, 1));
+void tool_svg_begin_cell(const tool_svg_cell *c, FILE *file) {
   fprintf(file, "<g class=\"cell %s\" data-row=\"%zu\" data-column=\"%zu\"><title>", c->kind ? c->kind : "", c->row,
           c->column);
-  tool_svg_text(c->title, file);
+}
+
+void tool_svg_end_cell(const tool_svg_cell *c, FILE *file) {
+  const double strength = fmax(0, fmin(c->strength, 1));
   fprintf(file, "</title><rect class=\"paper\" x=\"%.5g\" y=\"%.5g\" width=\"%.5g\" height=\"%.5g\"/>", c->x, c->y,
           c->w, c->h);
   fprintf(file, "<rect x=\"%.5g\" y=\"%.5g\" width=\"%.5g\" height=\"%.5g\" fill-opacity=\"%.3f\"/>", c->x, c->y, c->w,

@@ -9,15 +9,16 @@ void tool_svg_text(const char *text, FILE *file);
 /* weights [n_rows][n_columns] at x, y: cells of w by h, and a frame. */
 void tool_svg_cells(FILE *file, const float *weights, size_t n_rows, size_t n_columns, double x, double y, double w,
                     double h);
-/* A cell with a word in it, which is cut if it is too wide. title: what is shown when the pointer is there. strength:
- * from 0 to 1. row, column: where arrow keys find it on a page. kind: a class of tools/attention.svg with another look.
- */
+/* A cell with a word in it, which is cut if it is too wide. strength: from 0 to 1. row, column: where arrow keys find
+ * it on a page. kind: a class of tools/attention.svg with another look; NULL: none. Between begin and end the caller
+ * writes what is shown when the pointer is there, with the characters of XML escaped. */
 typedef struct tool_svg_cell {
   double x, y, w, h, strength;
-  const char *kind, *text, *title;
+  const char *kind, *text;
   size_t row, column;
 } tool_svg_cell;
-void tool_svg_put_cell(const tool_svg_cell *cell, FILE *file);
+void tool_svg_begin_cell(const tool_svg_cell *cell, FILE *file);
+void tool_svg_end_cell(const tool_svg_cell *cell, FILE *file);
 /* Text of at most so many letters. */
 void tool_svg_short(const char *text, size_t most, FILE *file);
 /* `picture` in the root element and the style that come with vkformer; where the path ends in .html, on a page

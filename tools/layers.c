@@ -134,41 +134,37 @@ static json_t *table_json(const table *t) {
 /* What is shown when the pointer is on a cell. */
 static void put_title(const table *t, size_t r, size_t c, FILE *file) {
   const size_t i = r * t->columns->n + c;
-  fprintf(file, "layer %zu, position %zu \"%s\": ", r, c, t->columns->at[c]);
+  fprintf(file, "layer %zu, position %zu \"", r, c);
+  tool_svg_text(t->columns->at[c], file);
+  fputs("\": ", file);
   if (!t->top) fprintf(file, "norm %.6g", t->numbers[i]);
-  for (size_t k = i * t->top; k < (i + 1) * t->top; k++)
-    fprintf(file, "%s\"%s\" %.1f %%", k > i * t->top ? ", " : "", t->words.at[k], 100 * t->numbers[k]);
+  for (size_t k = i * t->top; k < (i + 1) * t->top; k++) {
+    fputs(k > i * t->top ? ", \"" : "\"", file);
+    tool_svg_text(t->words.at[k], file);
+    fprintf(file, "\" %.1f %%", 100 * t->numbers[k]);
+  }
 }
 
-static int put_cell(const table *t, size_t r, size_t c, double most, double top, FILE *file) {
+static void put_cell(const table *t, size_t r, size_t c, double most, double top, FILE *file) {
   const size_t i = r * t->columns->n + c;
-  char *title = NULL, number[32];
-  size_t size = 0;
-  FILE *text = open_memstream(&title, &size);
-  if (text) put_title(t, r, c, text);
-  if (!text || fclose(text) != 0) {
-    free(title);
-    return tool_error("out of memory");
-  }
+  char number[32];
   snprintf(number, sizeof number, "%.3g", t->numbers[i]);
-  tool_svg_put_cell(&(tool_svg_cell){.x = LEFT + (double)c * CELL_WIDTH,
-                                     .y = top + (double)r * CELL_HEIGHT,
-                                     .w = CELL_WIDTH - 2,
-                                     .h = CELL_HEIGHT - 2,
-                                     .strength = t->numbers[t->top ? i * t->top : i] / most,
-                                     .text = t->top ? t->words.at[i * t->top] : number,
-                                     .title = title,
-                                     .row = r,
-                                     .column = c},
-                    file);
-  free(title);
-  return TOOL_OK;
+  const tool_svg_cell cell = {.x = LEFT + (double)c * CELL_WIDTH,
+                              .y = top + (double)r * CELL_HEIGHT,
+                              .w = CELL_WIDTH - 2,
+                              .h = CELL_HEIGHT - 2,
+                              .strength = t->numbers[t->top ? i * t->top : i] / most,
+                              .text = t->top ? t->words.at[i * t->top] : number,
+                              .row = r,
+                              .column = c};
+  tool_svg_begin_cell(&cell, file);
+  put_title(t, r, c, file);
+  tool_svg_end_cell(&cell, file);
 }
 
 /* Below `top`; *top: where the next one may begin. */
-static int put_table(const table *t, double *top, FILE *file) {
+static void put_table(const table *t, double *top, FILE *file) {
   const size_t n = t->columns->n;
-  int exit_code = TOOL_OK;
   double most = t->top ? 1 : 1e-30;
   for (size_t i = 0; !t->top && i < t->n_rows * n; i++) most = fmax(most, t->numbers[i]);
   fprintf(file, "<text class=\"title\" x=\"%d\" y=\"%.5g\">%s: %s</text>\n", MARGIN, *top + 22, t->kind,
@@ -180,29 +176,27 @@ static int put_table(const table *t, double *top, FILE *file) {
     fputs("</text>\n", file);
   }
   *top += HEADING + LABEL;
-  for (size_t r = 0; r < t->n_rows && exit_code == TOOL_OK; r++) {
+  for (size_t r = 0; r < t->n_rows; r++) {
     fprintf(file, "<text class=\"soft\" x=\"%d\" y=\"%.5g\">layer %zu</text>\n", MARGIN,
             *top + ((double)r + 0.65) * CELL_HEIGHT, r);
-    for (size_t c = 0; c < n && exit_code == TOOL_OK; c++) exit_code = put_cell(t, r, c, most, *top, file);
+    for (size_t c = 0; c < n; c++) put_cell(t, r, c, most, *top, file);
   }
   *top += (double)t->n_rows * CELL_HEIGHT + MARGIN;
-  return exit_code;
 }
 
 static int write_picture(const table *tables, size_t n, const char *path) {
   char *text = NULL;
   size_t size = 0, columns = 0;
   double top = 0;
-  int exit_code = TOOL_OK;
   FILE *file = open_memstream(&text, &size);
   if (!file) return tool_error("out of memory");
-  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
-    exit_code = put_table(&tables[i], &top, file);
+  for (size_t i = 0; i < n; i++) {
+    put_table(&tables[i], &top, file);
     columns = tables[i].columns->n > columns ? tables[i].columns->n : columns;
   }
-  if (fclose(file) != 0 && exit_code == TOOL_OK) exit_code = tool_error("out of memory");
-  if (exit_code == TOOL_OK)
-    exit_code = tool_svg_write(path, fmax(LEFT + (double)columns * CELL_WIDTH + MARGIN, 360), top, text);
+  const int exit_code = fclose(file) == 0
+                            ? tool_svg_write(path, fmax(LEFT + (double)columns * CELL_WIDTH + MARGIN, 360), top, text)
+                            : tool_error("out of memory");
   free(text);
   return exit_code;
 }

@@ -41,20 +41,20 @@ static void put_mask(const mask *m, const float *weights, size_t n_keys, double 
             y + HEADING + ((double)t + 0.62) * CELL, t);
     for (size_t s = 0; s < n_keys; s++) {
       const double weight = weights[t * n_keys + s];
-      char text[16] = "", title[128];
+      char text[16] = "";
       if (weight > 0) snprintf(text, sizeof text, "1/%.0f", 1 / weight);
-      snprintf(title, sizeof title, "%s: query %zu %s key %zu%s%s", m->name, t, weight > 0 ? "sees" : "does not see", s,
-               weight > 0 ? "; of equal scores its weight is " : "", text);
-      tool_svg_put_cell(&(tool_svg_cell){.x = x + LEFT + (double)s * CELL,
-                                         .y = y + HEADING + (double)t * CELL,
-                                         .w = CELL - 2,
-                                         .h = CELL - 2,
-                                         .strength = weight > 0 ? 0.25 : 0,
-                                         .text = text,
-                                         .title = title,
-                                         .row = row + t,
-                                         .column = column + s},
-                        file);
+      const tool_svg_cell cell = {.x = x + LEFT + (double)s * CELL,
+                                  .y = y + HEADING + (double)t * CELL,
+                                  .w = CELL - 2,
+                                  .h = CELL - 2,
+                                  .strength = weight > 0 ? 0.25 : 0,
+                                  .text = text,
+                                  .row = row + t,
+                                  .column = column + s};
+      tool_svg_begin_cell(&cell, file);
+      fprintf(file, "%s: query %zu %s key %zu%s%s", m->name, t, weight > 0 ? "sees" : "does not see", s,
+              weight > 0 ? "; of equal scores its weight is " : "", text);
+      tool_svg_end_cell(&cell, file);
     }
   }
 }

@@ -189,6 +189,10 @@ static void test_beam_tree(void **state) {
       {"$V translate 'I am here.' --num-beams 4 --num-beam-groups 2 --diversity-penalty 0.5 --beam-tree $T/b.html && "
        "grep -o 'cell best' $T/b.html | wc -l",
        0, "Estoy aqu\xc3\xad.\n4\n", ""},
+      /* the beginning that is given is no step */
+      {"$V translate \"$(printf 'I love you.\\tTe')\" --force-decode --beam-tree $T/b.svg && "
+       "grep 'class=\"cell best\"' $T/b.svg | sed 's/.*<title>\"//; s/\".*//'",
+       0, "Te amo.\namo\namo.\namo.&lt;/s&gt;\n", ""},
       {"$V translate 'I am here.' --num-beams 1 --beam-tree $T/x.svg", 4, "Estoy", "found a search without beams"},
       {"$V translate a b --beam-tree $T/x.svg", 2, "", "--beam-tree: expected one text, found 2"},
       {"$V translate a --long split --beam-tree $T/x.svg", 2, "", "--beam-tree: expected no --long split"},
