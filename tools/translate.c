@@ -50,7 +50,7 @@ static int render(void *user, tool_entry *e, const vkf_result *result, size_t *n
     *n_tokens += tool_translation_length(&t->lines, sequences, row);
   int exit_code = tool_translation_render(&t->lines, e, result);
   if (exit_code == TOOL_OK && t->lines.args->attention && result)
-    exit_code = tool_pictures_add(&t->pictures, e->number, e->text, result);
+    exit_code = tool_pictures_add(&t->pictures, e->number, e->text, t->lines.n_best, result);
   if (exit_code == TOOL_OK && t->lines.args->beam_tree && result) exit_code = tool_beam_tree_end(&t->tree, result);
   return exit_code;
 }

@@ -329,6 +329,10 @@ static void test_lines(void **state) {
   program_must("for i in 1 2 3 4 5 6 7 8 9; do cat $T/lines; done | $V translate --attention $T/page.html > $T/o", 0,
                "", "the page has the first 16 texts that were not split; 2 are left out");
   program_must("$V translate '' --attention $T/page.html", 0, "\n", "");
+  program_must("$V translate 'I am here.' --n-best 2 --attention $T/page.html", 0, "0 ||| Estoy aqu\xc3\xad. |||", "");
+  data = page_data("page.html");
+  assert_int_equal(json_array_size(data), 1);
+  json_decref(data);
 }
 
 /* More tokens than a page has room for: neighbours fall together, and rows still add up to 1. */
