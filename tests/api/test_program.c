@@ -401,7 +401,7 @@ static void test_kernels_and_bench(void **state) {
       {"$V bench norm --m 1,3 --n 8,16 --no-roofs --seconds 0.01 | grep -c ^norm:", 0, "4\n", ""},
       {"$V bench norm --m 1,x", 2, "", "separated by commas, found '1,x'"},
       {"$V bench nosuch", 2, NULL, "expected one of peak, matmul, "},
-      {"$V bench encoder --layers 2 --d-model 16 --heads 2 --d-ff 24 --vocab 20 --length 3,5 --no-roofs --seconds 0.01 "
+      {"$V bench encoder --layers 2 --d-model 16 --heads 2 --d-ff 24 --vocab 8 --length 3,5 --no-roofs --seconds 0.01 "
        "| grep -c "
        "tokens/s",
        0, "2\n", ""},
@@ -409,7 +409,7 @@ static void test_kernels_and_bench(void **state) {
        "--no-roofs --seconds 0.01 --json | grep -c 'err\\|\"ratio\": 0.[0-9]*[1-9]\\|tokens_per_s\": [1-9]'",
        0, "4\n", ""},
       {"echo 'I am here.' | $V bench translate --stdin --no-roofs --seconds 0.01", 0, "sentences/s", NULL},
-      {"$V bench decoder --layers 1 --d-model 16 --heads 2 --d-ff 24 --vocab 20 --length 9 --tokens 2 --weights int8 "
+      {"$V bench decoder --layers 1 --d-model 16 --heads 2 --d-ff 24 --vocab 8 --length 9 --tokens 2 --weights int8 "
        "--kv-cache f16 --no-roofs --seconds 0.01 --json | grep -A22 'step, weights int8, cache f16' | grep run_bytes",
        0, "run_bytes", ""},
       {"$V bench matmul --m 3 --n 8 --k 16 --weights bf16 --filter naive --no-roofs --seconds 0.01", 0,
