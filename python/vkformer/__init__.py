@@ -11,12 +11,12 @@ vkformer.Error, whose text says what was expected and what was found. Arrays are
 else nested lists.
 """
 
+import contextlib
 import ctypes
 import json
 import queue
 import struct
 import threading
-import weakref
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _library as c
@@ -94,20 +94,21 @@ class _Context:
         if status:
             raise Error(status, _lib.vkf_context_message(self.handle).decode("utf-8", "replace"))
 
-    def __del__(self) -> None:
-        if getattr(self, "handle", None):
-            _lib.vkf_context_destroy(ctypes.byref(self.handle))
+    def close(self) -> None:
+        _lib.vkf_context_destroy(ctypes.byref(self.handle))
 
 
 def devices(icd_files: Sequence[str] = ()) -> List[Device]:
     """The devices to compute on. The last one is "ref", the scalar path, which needs no Vulkan."""
-    context, n = _Context(icd_files), ctypes.c_size_t()
-    context.check(_lib.vkf_context_list_devices(context.handle, ctypes.byref(n)))
-    found = []
-    for index in range(n.value):
-        info = c.DeviceInfo()
-        context.check(_lib.vkf_context_device_info(context.handle, index, ctypes.byref(info)))
-        found.append(Device(index, info.name.decode(), info.driver.decode(), info.alias.decode(), info.memory_bytes))
+    n, found = ctypes.c_size_t(), []
+    with contextlib.closing(_Context(icd_files)) as context:
+        context.check(_lib.vkf_context_list_devices(context.handle, ctypes.byref(n)))
+        for index in range(n.value):
+            info = c.DeviceInfo()
+            context.check(_lib.vkf_context_device_info(context.handle, index, ctypes.byref(info)))
+            found.append(
+                Device(index, info.name.decode(), info.driver.decode(), info.alias.decode(), info.memory_bytes)
+            )
     return found
 
 
@@ -159,6 +160,13 @@ def _flatten(value: Any, shape: Sequence[int], name: str) -> List[Any]:
     return [x for row in value for x in _flatten(row, shape[1:], name)]
 
 
+def _int32s(name: str, values: Sequence[int]) -> ctypes.Array:
+    for value in values:
+        if not -(2**31) <= value < 2**31:  # ctypes would take its last 32 bits
+            raise ValueError(f"{name}: expected numbers of 32 bits, found {value}")
+    return (ctypes.c_int32 * max(len(values), 1))(*values)
+
+
 def _to_array(name: str, value: Any) -> Tuple[c.Array, Any]:
     """The array, and what keeps its data alive."""
     if hasattr(value, "tolist") and not isinstance(value, (list, tuple)):
@@ -168,7 +176,7 @@ def _to_array(name: str, value: Any) -> Tuple[c.Array, Any]:
         raise ValueError(f"{name}: expected at most {c.MAX_RANK} dimensions, found {len(shape)}")
     flat = _flatten(value, shape, name)
     whole = all(isinstance(x, int) for x in flat)
-    data = ((ctypes.c_int32 if whole else ctypes.c_float) * max(len(flat), 1))(*flat)
+    data = _int32s(name, flat) if whole else (ctypes.c_float * max(len(flat), 1))(*flat)
     array = c.Array(name.encode(), c.Dtype.I32 if whole else c.Dtype.F32, len(shape))
     array.shape[: len(shape)] = shape
     array.data = ctypes.cast(data, ctypes.c_void_p)
@@ -222,7 +230,7 @@ class Model:
     ):
         self._context = _Context(icd_files, deterministic)
         self._device, self._handle = ctypes.c_void_p(), ctypes.c_void_p()
-        self._sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+        self._sessions: List[ctypes.c_void_p] = []  # handles, as Python may finalize a model before its sessions
         params = c.ModelParams(
             weights=_named(c.Storage, "weights", weights), kv_cache=_named(c.Storage, "kv_cache", kv_cache)
         )
@@ -265,12 +273,13 @@ class Model:
 
     def close(self) -> None:
         """Closes the model and its sessions; what is closed stays closed."""
-        for session in list(getattr(self, "_sessions", ())):
-            session.close()
-        if getattr(self, "_handle", None):
-            _lib.vkf_model_close(ctypes.byref(self._handle))
-        if getattr(self, "_device", None):
-            _lib.vkf_device_close(ctypes.byref(self._device))
+        if not hasattr(self, "_sessions"):
+            return
+        for session in list(self._sessions):
+            _lib.vkf_session_destroy(ctypes.byref(session))
+        _lib.vkf_model_close(ctypes.byref(self._handle))
+        _lib.vkf_device_close(ctypes.byref(self._device))
+        self._context.close()
 
     def __enter__(self) -> "Model":
         return self
@@ -292,7 +301,7 @@ class Session:
         self._model = model  # which outlives the session
         self._handle = ctypes.c_void_p()
         model._context.check(_lib.vkf_session_create(model._handle, None, ctypes.byref(self._handle)))
-        model._sessions.add(self)
+        model._sessions.append(self._handle)
 
     def _check(self, status: int) -> None:
         if status:
@@ -302,6 +311,8 @@ class Session:
         """Frees its memory; what is closed stays closed."""
         if getattr(self, "_handle", None):
             _lib.vkf_session_destroy(ctypes.byref(self._handle))
+            if not self._handle:  # else a callback of the session asks
+                self._model._sessions.remove(self._handle)
 
     def __enter__(self) -> "Session":
         return self
@@ -480,7 +491,7 @@ class Session:
     def decode(self, ids: Sequence[int], special_tokens: bool = False) -> str:
         """The text of ids."""
         params = c.DecodeParams(keep_special_tokens=special_tokens)
-        given = (ctypes.c_int32 * max(len(ids), 1))(*ids)
+        given = _int32s("ids", ids)
         with _Result() as result:
             tokenizer = _lib.vkf_session_tokenizer(self._handle)
             self._check(

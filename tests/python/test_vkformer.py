@@ -28,6 +28,11 @@ def printed(*arguments):
     return subprocess.run([program, *arguments], check=True, capture_output=True).stdout.decode()
 
 
+def python(text, **environment):
+    environment = {**os.environ, "PYTHONPATH": os.path.join(source, "python"), **environment}
+    return subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True)
+
+
 def json_lines(*arguments):
     return [json.loads(line) for line in printed(*arguments).splitlines()]
 
@@ -96,14 +101,16 @@ class TestTranslate(unittest.TestCase):
             vkformer.Model(EN_ES, weights="f17")
         with self.assertRaisesRegex(ValueError, "zero byte"):
             self.session.translate("a\0b")
+        with self.assertRaisesRegex(ValueError, "ids: expected numbers of 32 bits, found 4294967301"):
+            self.session.decode([2**32 + 5])
+        with self.assertRaisesRegex(ValueError, "input_ids: expected numbers of 32 bits, found -2147483649"):
+            self.session.run(input_ids=[[5, -(2**31) - 1]], decoder_input_ids=[[0]])
         with self.assertRaises(vkformer.Error):
             self.session.embed("a")
 
     def test_library(self):
         """A library that is not there is named, with the system's reason."""
-        command = [sys.executable, "-c", "import vkformer"]
-        path = os.path.join(source, "python")
-        done = subprocess.run(command, env={**os.environ, "VKFORMER_LIBRARY": "/nosuch.so", "PYTHONPATH": path}, capture_output=True)
+        done = python("import vkformer", VKFORMER_LIBRARY="/nosuch.so")
         self.assertIn(b"expected the shared library libvkformer, found none (/nosuch.so: ", done.stderr)
 
     def test_lifetimes(self):
@@ -115,6 +122,12 @@ class TestTranslate(unittest.TestCase):
         model.close()
         with self.assertRaises(vkformer.Error):
             session.translate("a")
+
+    def test_cycle(self):
+        """Python finalizes the objects of a cycle in any order. The C library overwrites what is freed."""
+        text = f"import vkformer; cycle = [vkformer.Model({EN_ES!r}).session()]; cycle.append(cycle)"
+        done = python(f"{text}; del cycle; import gc; gc.collect()", MALLOC_PERTURB_="165")
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
 
     def test_threads(self):
         found = {}
