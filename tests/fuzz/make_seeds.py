@@ -22,8 +22,8 @@ def put(target, name, data):
 
 def dictionary(target, sources):
     words = set()
-    for source in sources:
-        words |= set(re.findall(r'"([A-Za-z_]{2,40})"', (ROOT / source).read_text()))
+    for source in ROOT.glob(sources):
+        words |= set(re.findall(r'"([A-Za-z_]{2,40})"', source.read_text()))
     lines = [f'"\\"{word}\\""' for word in sorted(words)]
     (OUT / f"{target}.dict").write_text("\n".join(lines) + "\n")
 
@@ -61,7 +61,7 @@ def config():
     for changes in ({"architecture": "encoder"}, {"norm_first": True, "lm_head": False},
                     {"positional_encoding": "none", "norm_affine": False}, {"attention_bias": False, "ffn_bias": False}):
         put("config", "tiny-" + "-".join(changes), json.dumps({**json.loads(tiny), **changes}))
-    dictionary("config", ["src/model/family_transformer.c", "src/model/family_marian.c", "src/model/config.c"])
+    dictionary("config", "src/model/*.c")
 
 
 def cut_vocabulary(model):
@@ -88,7 +88,7 @@ def tokenizer():
         put("tokenizer", path.parent.name + "-steps", json.dumps({
             "added_tokens": [], "post_processor": None, **parts,
             "model": {"type": "WordLevel", "vocab": {"[UNK]": 0, "The": 1}, "unk_token": "[UNK]"}}))
-    dictionary("tokenizer", [p.relative_to(ROOT) for p in sorted((ROOT / "src/text").glob("*.c"))])
+    dictionary("tokenizer", "src/text/*.c")
 
 
 def fields(data):
@@ -134,7 +134,10 @@ def generation():
         for i, row in enumerate(json.loads(path.read_text())):
             put("generation", f"{path.parent.name}-{i}", json.dumps(row["options"]))
     put("generation", "en-es", (ROOT / "models/en-es/generation_config.json").read_bytes())
-    dictionary("generation", ["src/decode/generation_config.c"])
+    for name, options in {"drawn": {"do_sample": True}, "alternatives": {"return_alternatives": True},
+                          "patient": {"num_beams": 2, "patience": 2.0}}.items():
+        put("generation", name, json.dumps({**options, "num_return_sequences": 3}))
+    dictionary("generation", "src/decode/generation_*.c")
 
 
 def image():
@@ -153,7 +156,7 @@ def tuned():
             "table": "0123456789abcdef", **json.loads("{" + device + "}"), "checks": checks, "times": rows}]}
         put("tuned", f"device{i}", json.dumps(whole))
         put("tuned", f"devices{i}", json.dumps({**whole, "devices": 2 * whole["devices"]}))
-    dictionary("tuned", ["src/tune/tuned_file.c"])
+    dictionary("tuned", "src/tune/tuned_file.c")
 
 
 def preprocess():
@@ -166,7 +169,7 @@ def preprocess():
                           "older": {"feature_extractor_type": "ViTFeatureExtractor", "size": 16, "default_to_square": False,
                                     "image_mean": 0.5}}.items():
         put("preprocess", name, json.dumps({**vit, **changes}))
-    dictionary("preprocess", ["src/task/preprocess.c"])
+    dictionary("preprocess", "src/task/preprocess.c")
 
 
 def legacy():
@@ -190,7 +193,7 @@ def legacy():
     for name in ("Bert", "DistilBert"):
         files(name, {"tokenizer_class": f"{name}Tokenizer", "do_lower_case": name == "Bert", "unk_token": "[UNK]"}, words=words)
     files("bert-model-type", {"additional_special_tokens": ["[X]"]}, words=words, model={"model_type": "bert"})
-    dictionary("legacy", sorted(p.relative_to(ROOT) for p in (ROOT / "src/text").glob("legacy*.c")))
+    dictionary("legacy", "src/text/legacy*.c")
 
 
 def limits():
