@@ -29,14 +29,14 @@ int main(int argc, char **argv) {
   while (!status && fgets(line, sizeof line, stdin)) {
     vkf_result *tokens = NULL, *text = NULL;
     size_t n = 0, n_all = 0;
-    int32_t id = -1;
+    int32_t id = 0;
     line[strcspn(line, "\n")] = 0;
     if (!*line) continue;
     status = vkf_tokenizer_encode(tokenizer, line, NULL, &tokens);
     const int32_t *ids = vkf_result_i32(tokens, "ids", &n);
     if (!status) status = vkf_session_feed(session, 0, ids, n, 1);
     vkf_session_ids(session, 0, &n);
-    for (int i = 0; i < 64 && id != special.eos && !status; i++) { /* the answer: ids behind those of the line */
+    for (int i = 0; i < 64 && (i == 0 || id != special.eos) && !status; i++) { /* the answer: ids behind the line's */
       status = vkf_session_step(session);
       const float *logits = vkf_session_logits(session, 0, NULL);
       id = 0;
