@@ -16,6 +16,8 @@ typedef struct shard_file {
   const char *path;
   tool_journal journal;
   tool_source lines;
+  const char *line; /* the next one, [size]; NULL: there is none */
+  size_t size;
 } shard_file;
 
 static int by_part(const void *a, const void *b) {
@@ -60,10 +62,18 @@ static int check(const shard_file *files, size_t n) {
                                 : tool_error("expected shards 1 to %zu, found no shard %zu", first->shard.of, next);
 }
 
+static int read_next(shard_file *f) {
+  return tool_source_next(&f->lines, &f->line, &f->size);
+}
+
+static int open_file(shard_file *f) {
+  const int exit_code = tool_source_open(&f->lines, f->path, NULL, 0);
+  return exit_code == TOOL_OK ? read_next(f) : exit_code;
+}
+
 static int open_lines(shard_file *files, size_t n) {
   int exit_code = TOOL_OK;
-  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++)
-    exit_code = tool_source_open(&files[i].lines, files[i].path, NULL, 0);
+  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) exit_code = open_file(&files[i]);
   return exit_code;
 }
 
@@ -72,17 +82,18 @@ static int changed(const shard_file *f) {
                     f->journal.last.text, (unsigned long long)f->lines.hash);
 }
 
-/* What the shard has for its next line of the corpus. */
-static int put_next(shard_file *f, tool_sink *out) {
-  const char *line = NULL;
-  size_t size = 0, n = 0;
-  int exit_code = TOOL_OK;
+/* What the shard has for line `number` of the corpus, from 0: a line, or a list of the best translations, in which each
+ * line begins with the number. */
+static int put_next(shard_file *f, unsigned long long number, tool_sink *out) {
+  char begin[32];
+  const size_t n_begin = (size_t)snprintf(begin, sizeof begin, "%llu ||| ", number);
+  size_t n = 0;
+  int exit_code = f->line ? TOOL_OK : changed(f);
   do {
-    exit_code = tool_source_next(&f->lines, &line, &size);
-    if (exit_code == TOOL_OK && !line) return changed(f);
-    if (exit_code == TOOL_OK) exit_code = tool_sink_add(out, line, size);
+    if (exit_code == TOOL_OK) exit_code = tool_sink_add(out, f->line, f->size);
     if (exit_code == TOOL_OK) exit_code = tool_sink_add(out, "\n", 1);
-  } while (exit_code == TOOL_OK && size > 0 && ++n < f->journal.shard.each);
+    if (exit_code == TOOL_OK) exit_code = read_next(f);
+  } while (exit_code == TOOL_OK && ++n < f->journal.shard.each && f->line && !strncmp(f->line, begin, n_begin));
   return exit_code;
 }
 
@@ -91,15 +102,11 @@ static int put_together(shard_file *files, size_t n, tool_sink *out) {
   const unsigned long long lines = files[0].journal.last.lines;
   int exit_code = TOOL_OK;
   for (unsigned long long i = 0; i < lines && exit_code == TOOL_OK; i++) {
-    exit_code = put_next(&files[i % n], out);
+    exit_code = put_next(&files[i % n], i, out);
     if (exit_code == TOOL_OK && tool_sink_is_due(out)) exit_code = tool_sink_write(out, i + 1, 0);
   }
-  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
-    const char *line = NULL;
-    size_t size = 0;
-    exit_code = tool_source_next(&files[i].lines, &line, &size);
-    if (exit_code == TOOL_OK && (line || files[i].lines.hash != files[i].journal.last.text)) return changed(&files[i]);
-  }
+  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++)
+    if (files[i].line || files[i].lines.hash != files[i].journal.last.text) return changed(&files[i]);
   return exit_code == TOOL_OK ? tool_sink_write(out, lines, 0) : exit_code;
 }
 
@@ -107,10 +114,8 @@ static int put_together(shard_file *files, size_t n, tool_sink *out) {
 static int look_through(shard_file *files, size_t n) {
   int exit_code = TOOL_OK;
   for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
-    const char *line = "";
-    size_t size = 0;
-    exit_code = tool_source_open(&files[i].lines, files[i].path, NULL, 0);
-    while (exit_code == TOOL_OK && line) exit_code = tool_source_next(&files[i].lines, &line, &size);
+    exit_code = open_file(&files[i]);
+    while (exit_code == TOOL_OK && files[i].line) exit_code = read_next(&files[i]);
     if (exit_code == TOOL_OK && files[i].lines.hash != files[i].journal.last.text) exit_code = changed(&files[i]);
     tool_source_close(&files[i].lines);
   }

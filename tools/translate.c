@@ -47,7 +47,8 @@ static int render(void *user, tool_entry *e, const vkf_result *result, size_t *n
   translation *t = user;
   const vkf_array *sequences = result ? vkf_result_find(result, "sequences") : NULL;
   for (size_t row = 0; sequences && row < sequences->shape[0]; row++)
-    *n_tokens += tool_translation_length(&t->lines, sequences, row);
+    if (tool_translation_is_there(&t->lines, result, row % t->lines.n_best))
+      *n_tokens += tool_translation_length(&t->lines, sequences, row);
   int exit_code = tool_translation_render(&t->lines, e, result);
   if (exit_code == TOOL_OK && t->lines.args->attention && result)
     exit_code = tool_pictures_add(&t->pictures, e->number, e->text, t->lines.n_best, result);
@@ -315,7 +316,7 @@ static const tool_option options[] = {
     TOOL_TARGET_LANG,
     {"n-best", 0, TOOL_KEY_COUNT, 0, "N",
      "print the N best of the beams, or N that are drawn, for each\ntext, as Moses does: line ||| translation ||| F0= "
-     "sum of\nlog-probabilities ||| score; lines are counted from 0"},
+     "sum of\nlog-probabilities ||| score; lines are counted from 0. Fewer\nwhere the options allow no more"},
     {"normalize", 0, TOOL_KEY_NUMBER, 0, "X", "the name that Marian has for --length-penalty"},
     {"force-decode", 0, TOOL_FLAG, offsetof(tool_args, force_decode), NULL,
      "each line has one more column, behind a tab: the beginning of\nits translation (in --jsonl the key \"prefix\"); "

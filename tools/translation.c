@@ -3,6 +3,7 @@
 
 #include "translation.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +85,14 @@ size_t tool_translation_length(const tool_translation *t, const vkf_array *seque
   return sequences->shape[1] - 1;
 }
 
+bool tool_translation_is_there(const tool_translation *t, const vkf_result *result, size_t best) {
+  size_t rows = 0;
+  const float *scores = vkf_result_f32(result, "sequences_scores", &rows);
+  bool is_there = true;
+  for (size_t row = best; best > 0 && scores && row < rows; row += t->n_best) is_there &= !isinf(scores[row]);
+  return is_there;
+}
+
 typedef void (*id_fn)(void *user, int32_t id, float score);
 
 /* The ids of a translation of a line, those of all parts, with their scores (0: there are none). */
@@ -158,6 +167,7 @@ static int render_json(const tool_translation *t, tool_entry *e, const vkf_resul
   }
   json_t *list = is_list ? json_array() : NULL;
   for (size_t i = 0; i < t->n_best && (result || !is_list); i++) {
+    if (result && !tool_translation_is_there(t, result, i)) continue;
     json_t *to = is_list ? json_object() : json;
     json_object_set_new(to, "translation", json_string(result ? vkf_result_text(result, i) : ""));
     if (t->args->json) add_numbers(t, result, i, to);
@@ -201,6 +211,7 @@ static void add_best(const tool_translation *t, FILE *out, size_t number, const 
   const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
   for (size_t i = 0; i < t->n_best; i++) {
     double sum = 0;
+    if (!tool_translation_is_there(t, result, i)) continue;
     each_id(t, result, i, add_to_sum, &sum);
     fprintf(out, "%zu ||| ", number - 1);
     add_translation(t, out, i, result);

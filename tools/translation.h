@@ -24,6 +24,9 @@ int tool_translation_prepare(const tool_translation *t, tool_entry *e);
 /* The line e->out. result NULL: the line was not worked on. */
 int tool_translation_render(const tool_translation *t, tool_entry *e, const vkf_result *result);
 
+/* Whether there is a translation of rank `best`: beams may find fewer than are asked for. */
+bool tool_translation_is_there(const tool_translation *t, const vkf_result *result, size_t best);
+
 /* The ids of a row of `sequences` without the start token, up to and with the id that ends it. */
 size_t tool_translation_length(const tool_translation *t, const vkf_array *sequences, size_t row);
 

@@ -138,7 +138,8 @@ VKF_DEFINE_INIT(vkf_generate_params)
  *   sequences_scores  [rows] float32, with beams or params.scores: the sum of the log-probabilities of a row's
  *                     generated ids, divided by their number to the power of length_penalty. They are those of
  *                     transformers' compute_transition_scores(normalize_logits=True); with beams those of
- *                     normalize_logits=False, because beam search edits scores after the log-softmax
+ *                     normalize_logits=False, because beam search edits scores after the log-softmax. If fewer
+ *                     sequences have what the options ask for, the rows behind them have no new ids, and -infinity
  *   token_scores      [rows, length] float32, beside sequences_scores: these log-probabilities, of each id of
  *                     `sequences` that was generated; 0 of the others
  *   logprobs          [rows, steps] float32, with top_logprobs N: of the generated tokens

@@ -322,7 +322,7 @@ void vkf_decode_beams_stop(vkf_beams *s) {
     const bool has_finished = at < s->n_kept;
     copy_row(s, i, has_finished ? &s->finished : &s->running, has_finished ? at : at - s->n_kept);
     s->spare.scores[i] = s->ranks[at];
-    s->spare.finished[i] = true;
+    s->spare.finished[i] = has_finished ? s->finished.finished[at] : s->running.scores[at - s->n_kept] > OUT_OF_RANK;
   }
   swap_spare(s, &s->finished);
 }

@@ -267,7 +267,7 @@ static bool step_group(vkf_search *s, uint32_t g, const float *log_probs) {
 }
 
 /* One more id for every group, each knowing what those before it have taken, also one that ends with this step. */
-static vkf_status step_groups(vkf_search *s, const float *log_probs) {
+static void step_groups(vkf_search *s, const float *log_probs) {
   bool *is_done = s->group_is_done + s->n_groups;
   s->is_done = true;
   for (uint32_t g = 0; g < s->n_groups; g++) {
@@ -276,7 +276,14 @@ static vkf_status step_groups(vkf_search *s, const float *log_probs) {
     s->is_done &= is_done[g];
   }
   memcpy(s->group_is_done, is_done, s->n_groups * sizeof *is_done);
-  if (!s->is_done || s->input.config->force_words.n == 0 || s->groups[0].finished.finished[0]) return VKF_OK;
+}
+
+/* Whether a search that is over has found a sequence. */
+static vkf_status check_found(const vkf_search *s) {
+  for (uint32_t g = 0; g < s->n_groups; g++)
+    if (s->groups[g].finished.finished[0]) return VKF_OK;
+  if (s->input.config->force_words.n == 0)
+    return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT, "expected a sequence that the options allow, found none");
   return vkf_env_fail(
       s->env, VKF_ERROR_ARGUMENT,
       "no sequence of up to %u ids has all words of force_words_ids: expected other options that allow them",
@@ -311,13 +318,12 @@ vkf_status vkf_decode_search_take(vkf_search *s, const float *values, const int3
   if (s->k > 0 && rank > 0 && !(values[rank] > -INFINITY))
     return no_id(s, "fewer are allowed than there are alternatives");
   if (has_beams(s)) {
-    vkf_status st = VKF_OK;
     if (s->best)
-      st = step_groups(s, values);
+      step_groups(s, values);
     else
       s->is_done = !vkf_decode_beams_step(s->groups, values, ids, s->k, is_at_fork(s) ? &rank : NULL);
     s->length++;
-    return st;
+    return s->is_done ? check_found(s) : VKF_OK;
   }
   if (s->k > 0) *id = ids[rank];
   if (s->k == 0) VKF_CALL(choose(s, values, rank, id));
@@ -358,8 +364,8 @@ static const vkf_beam_pool *find_result(const vkf_search *s, uint32_t i, uint32_
 const int32_t *vkf_decode_search_result(const vkf_search *s, uint32_t i, uint32_t *length, float *score) {
   if (has_beams(s)) {
     const vkf_beam_pool *pool = find_result(s, i, &i);
-    *length = pool->lengths[i];
-    if (score != NULL) *score = pool->scores[i];
+    *length = pool->finished[i] ? pool->lengths[i] : s->prompt;
+    if (score != NULL) *score = pool->finished[i] ? pool->scores[i] : -INFINITY;
     return pool->tokens + (size_t)i * s->capacity;
   }
   *length = s->length;

@@ -107,13 +107,14 @@ vkf_status vkf_decode_search_check(const vkf_search *search, const float *values
 /* The step's answer, of the search's rows: the k largest edited scores of the id after the row's last token, values
  * [n_rows][k] descending, and their ids; of equals the lower id first. k 0: all scores [n_rows][n_vocab], and no ids.
  * Scores are logits; with beams log-probabilities. *id: the id that the row got, with beams VKF_NO_TOKEN.
- * VKF_ERROR_ARGUMENT: every id is forbidden, or no sequence has all words that must appear. */
+ * VKF_ERROR_ARGUMENT: every id is forbidden, or no sequence is allowed or has all words that must appear. */
 vkf_status vkf_decode_search_take(vkf_search *search, const float *values, const int32_t *ids, int32_t *id);
 /* Ends a search that is not done with what there is. */
 void vkf_decode_search_stop(vkf_search *search);
 
 /* Sequence i of the search's results, best first, those of all groups together: its ids with the prompt, and its score
- * (NULL: not wanted). Valid until the search is finished. */
+ * (NULL: not wanted). If beams found fewer, it has the prompt alone and -infinity. Valid until the search is finished.
+ */
 const int32_t *vkf_decode_search_result(const vkf_search *search, uint32_t i, uint32_t *length, float *score);
 /* Its log-probabilities, an id each, 0 in the prompt; NULL: not wanted. Valid as its ids. */
 const float *vkf_decode_search_logprobs(const vkf_search *search, uint32_t i);

@@ -1,6 +1,7 @@
 /* sequences: see sequences.h. */
 #include "task/sequences.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A copy of n records of `bytes`, from number `first` on. NULL: no memory. */
@@ -14,8 +15,9 @@ vkf_status vkf_task_keep(vkf_arena *arena, const vkf_keep *k, vkf_kept *out) {
   const vkf_generated *results = k->results;
   const vkf_logprobs *l = k->logprobs;
   const size_t at = (size_t)k->row * results->length, first = (size_t)k->logprobs_row * l->capacity;
+  const bool is_missing = k->config->num_beams > 1 && isinf(results->scores[k->row]);
   size_t end = k->n_prompt;
-  while (end < results->length)
+  while (!is_missing && end < results->length)
     if (vkf_decode_id_in(&k->config->eos, results->sequences[at + end++])) break; /* pads follow */
   *out = (vkf_kept){.n = end - k->first, .n_new = end - k->n_prompt};
   if (results->scores) out->score = results->scores[k->row];

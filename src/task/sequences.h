@@ -8,7 +8,7 @@
 typedef struct vkf_kept {
   int32_t *ids; /* [n]: the last n_new of them were generated, the end id is one of these */
   size_t n, n_new;
-  float score;
+  float score;                          /* -infinity, with n_new 0: beams found fewer sequences */
   const float *token_scores;            /* [n], 0 of what was not generated; NULL: not asked for */
   const float *logprobs, *top_logprobs; /* [n_new], [n_new][N]; NULL: not asked for */
   const int32_t *top_ids;

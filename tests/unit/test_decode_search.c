@@ -466,11 +466,13 @@ static uint32_t all_with_phrases(const vkf_generation_config *c, uint32_t V, uin
 
 static const char *const phrases[] = {"[[2]]", "[[2,4]]", "[[4,4,1]]", "[[1],[4]]", "[[1,2],[2,4]]", "[[4,4],[4]]"};
 
-/* Over a vocabulary of 5: with a beam for each sequence that there is, the best of those that have the phrases. */
+/* Over a vocabulary of 5: with a beam for each sequence that there is, the best of those that have the phrases, and
+ * nothing in the places behind the last one. */
 static void words_appear_in_the_best_sequence(void **state) {
   (void)state;
   enum { V = 5, LONGEST = 4 };
   static hypothesis all[1024];
+  uint32_t n_empty = 0;
   for (uint32_t i = 0; i < 60; i++) {
     char options[256];
     snprintf(options, sizeof options,
@@ -490,8 +492,14 @@ static void words_appear_in_the_best_sequence(void **state) {
       for (uint32_t t = 0; t < all[row].length; t++)
         assert_int_equal(r->out.sequences[row * r->out.length + t], all[row].ids[t]);
     }
+    for (uint32_t row = n; row < c->num_return_sequences; row++, n_empty++) {
+      assert_true(r->out.scores[row] == -INFINITY);
+      for (uint32_t t = 1; t < r->out.length; t++)
+        assert_int_equal(r->out.sequences[row * r->out.length + t], vkf_decode_search_fill(c));
+    }
     end(r);
   }
+  assert_true(n_empty > 0);
 }
 
 /* With few beams, too, and in each result; its score is that of its ids. */
@@ -540,6 +548,38 @@ static void words_that_cannot_appear(void **state) {
             "\"bos_token_id\":0,\"eos_token_id\":3}");
   assert_int_equal(go(r), VKF_ERROR_ARGUMENT);
   assert_non_null(strstr(env.message, "no sequence of up to 6 ids has all words of force_words_ids"));
+  end(r);
+}
+
+/* Beams that end with no sequence at all. */
+static void beams_need_a_sequence(void **state) {
+  (void)state;
+  static const char *const ways[] = {"\"num_beams\":2", "\"num_beams\":4,\"num_beam_groups\":2,\"diversity_penalty\":1",
+                                     "\"num_beams\":2,\"num_return_sequences\":2,\"patience\":1"};
+  for (size_t i = 0; i < VKF_COUNT(ways); i++) {
+    char options[256];
+    snprintf(options, sizeof options,
+             "{%s,\"suppress_tokens\":[0,1,2,3,4,5,6,7,8,9,10,11,12],\"max_new_tokens\":5,\"bos_token_id\":0,"
+             "\"eos_token_id\":3}",
+             ways[i]);
+    run *r = begin(random_scores, 13, 1, options);
+    assert_int_equal(go(r), VKF_ERROR_ARGUMENT);
+    assert_string_equal(env.message, "expected a sequence that the options allow, found none");
+    end(r);
+  }
+}
+
+/* Beams that are stopped before they have as many sequences as they should. */
+static void beams_stop_with_few_sequences(void **state) {
+  (void)state;
+  run *r = begin(random_scores, 13, 1,
+                 "{\"num_beams\":3,\"num_return_sequences\":3,\"suppress_tokens\":[0,1,2,3,4,5,6,7,8,9,10],"
+                 "\"max_new_tokens\":5,\"bos_token_id\":0,\"eos_token_id\":3}");
+  stop_after = 1;
+  assert_int_equal(go(r), VKF_ERROR_STOPPED);
+  stop_after = 0;
+  assert_int_equal(r->out.n_rows, 3);
+  assert_true(r->out.scores[0] > r->out.scores[1] && r->out.scores[1] > -100 && r->out.scores[2] == -INFINITY);
   end(r);
 }
 
@@ -1152,6 +1192,8 @@ int main(void) {
                                      cmocka_unit_test(words_appear_in_the_best_sequence),
                                      cmocka_unit_test(words_appear_with_few_beams),
                                      cmocka_unit_test(words_that_cannot_appear),
+                                     cmocka_unit_test(beams_need_a_sequence),
+                                     cmocka_unit_test(beams_stop_with_few_sequences),
                                      cmocka_unit_test(words_in_a_prompt),
                                      cmocka_unit_test(a_beginning_pulls),
                                      cmocka_unit_test(alternatives_differ_in_the_first_id),

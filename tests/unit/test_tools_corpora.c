@@ -65,6 +65,10 @@ static void test_forms(void **state) {
       {"eval \"$X --n-best 2 --num-beams 2 'w5 <eos>'\" | sed 's/||| [^|]* ||| F0= -[0-9.]* ||| "
        "-[0-9.]*/x/'",
        0, "0 x\n0 x\n", ""},
+      /* only one word has room, so there is one translation with it */
+      {"W='--num-beams 2 --n-best 2 --force-words w7 --max-new-tokens 1'; eval \"$X $W 'w5 <eos>' 'w6 <eos>'\" | sed "
+       "'s/ ||| F0.*//'; eval \"$X $W --json 'w5 <eos>'\" | grep -o '\"translation\"[^,]*'",
+       0, "0 ||| w7\n1 ||| w7\n\"translation\":\"w7\"\n", ""},
       {"for o in --normalize --length-penalty; do eval \"$X --num-beams 2 --json $o 0.3 'w5 <eos>'\"; done | uniq | wc "
        "-l; "
        "eval \"$X --num-beams 2 --json 'w5 <eos>'\" | grep -c \"$(eval \"$X --num-beams 2 --json --normalize 0.3 'w5 "
@@ -267,6 +271,11 @@ static void test_shards(void **state) {
       {"cd $T; B='--num-beams 2 --n-best 2'; head -30 in > few; eval \"$X $B -i few -o n\"; for i in 1 2; do "
        "eval \"$X $B -i few -o n$i --shard $i/2\" || exit 9; done; $V merge n2 n1 | cmp - n",
        0, "", NULL},
+      /* lists of fewer than N */
+      {"cd $T; B='--num-beams 2 --n-best 2 --force-words w7 --max-new-tokens 1'; eval \"$X $B -i few -o n\"; for i in "
+       "1 "
+       "2; do eval \"$X $B -i few -o n$i --shard $i/2\" || exit 9; done; $V merge n2 n1 | cmp - n; wc -l < n",
+       0, "30\n", NULL},
       {"cd $T; $V merge s1 s3", 4, "", "expected shards 1 to 3, found no shard 2"},
       {"cd $T; cp s2 t2; cp s2.journal t2.journal; $V merge s1 s2 t2 s3", 4, "", "shard 2/3 is there twice: it is "},
       {"cd $T; sed '2s,$,x,' t2 > t; mv t t2; $V merge s1 t2 s3 -o nothing", 4, "", "t2: it is not what was written"},
