@@ -25,16 +25,20 @@ static int by_part(const void *a, const void *b) {
   return x->journal.shard.part < y->journal.shard.part ? -1 : x->journal.shard.part > y->journal.shard.part;
 }
 
-static int read_journal(shard_file *f) {
-  char path[4200];
-  if (snprintf(path, sizeof path, "%s.journal", f->path) >= (int)sizeof path)
-    return tool_error("%s: too long a name", f->path);
-  const int exit_code = tool_journal_read(path, &f->journal);
+/* output: what will be written, which neither the part nor its journal may be. */
+static int read_part(shard_file *f, const char *path, const char *output) {
+  char journal[4200];
+  f->path = path;
+  if (snprintf(journal, sizeof journal, "%s.journal", path) >= (int)sizeof journal)
+    return tool_error("%s: too long a name", path);
+  int exit_code = tool_refuse_same_file("merge", "output", path, output);
+  if (exit_code == TOOL_OK) exit_code = tool_refuse_same_file("merge", "output", journal, output);
+  if (exit_code == TOOL_OK) exit_code = tool_journal_read(journal, &f->journal);
   if (exit_code != TOOL_OK) return exit_code;
-  if (!f->journal.size) return tool_error("%s: expected %s beside it, found none", f->path, path);
+  if (!f->journal.size) return tool_error("%s: expected %s beside it, found none", path, journal);
   return f->journal.is_done
              ? TOOL_OK
-             : tool_error("%s: shard %zu/%zu is not done: %llu lines of the corpus are; --resume goes on", f->path,
+             : tool_error("%s: shard %zu/%zu is not done: %llu lines of the corpus are; --resume goes on", path,
                           f->journal.shard.part, f->journal.shard.of, f->journal.last.lines);
 }
 
@@ -140,6 +144,9 @@ static int write_merged(shard_file *files, size_t n, const char *path) {
   int exit_code = choose_name(path, beside, sizeof beside);
   if (exit_code != TOOL_OK) return exit_code;
   snprintf(journal, sizeof journal, "%s.journal", beside);
+  for (size_t i = 0; i < n && exit_code == TOOL_OK && beside[0]; i++)
+    exit_code = tool_refuse_same_file("merge", "output", files[i].path, beside);
+  if (exit_code != TOOL_OK) return exit_code;
   if (beside[0]) {
     unlink(beside);
     unlink(journal);
@@ -165,11 +172,8 @@ static int run_merge(const tool_args *args) {
   const size_t n = args->n_operands;
   shard_file *files = calloc(n, sizeof *files);
   int exit_code = files ? TOOL_OK : tool_error("out of memory");
-  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
-    files[i].path = args->operands[i];
-    exit_code = tool_refuse_same_file("merge", "output", files[i].path, args->output);
-    if (exit_code == TOOL_OK) exit_code = read_journal(&files[i]);
-  }
+  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++)
+    exit_code = read_part(&files[i], args->operands[i], args->output);
   if (exit_code == TOOL_OK) qsort(files, n, sizeof *files, by_part);
   if (exit_code == TOOL_OK) exit_code = check(files, n);
   if (exit_code == TOOL_OK) exit_code = look_through(files, n);

@@ -89,6 +89,21 @@ static int choose_packing(tool_sink *s) {
   return TOOL_OK;
 }
 
+/* Whether the file begins with the text of the last record. A kill may have left more behind it. */
+static int check_text(const tool_sink *s) {
+  tool_source written;
+  const char *line = "";
+  size_t size = 0;
+  int exit_code = tool_source_open(&written, s->path, NULL, 0);
+  while (exit_code == TOOL_OK && line && written.hash != s->at.text)
+    exit_code = tool_source_next(&written, &line, &size);
+  if (exit_code == TOOL_OK && written.hash != s->at.text)
+    exit_code = tool_error("%s: it is not what the run to resume wrote: expected hash %016llx, found %016llx", s->path,
+                           s->at.text, (unsigned long long)written.hash);
+  tool_source_close(&written);
+  return exit_code;
+}
+
 /* Goes on behind the last record. */
 static int go_on(tool_sink *s, const tool_journal *j, unsigned long long work, tool_shard shard) {
   struct stat facts;
@@ -97,11 +112,12 @@ static int go_on(tool_sink *s, const tool_journal *j, unsigned long long work, t
                       j->shard.of, shard.part, shard.of);
   if (j->work != work)
     return tool_error("%s: expected the model and the options of the run to resume, found others", s->path);
-  if (fstat(s->fd, &facts) != 0 || (unsigned long long)facts.st_size < j->last.bytes)
+  if (fstat(s->fd, &facts) != 0 || (unsigned long long)facts.st_size < j->last.bytes ||
+      (j->is_done && (unsigned long long)facts.st_size > j->last.bytes))
     return tool_error("%s: expected the %llu bytes that the run to resume wrote, found %lld", s->path, j->last.bytes,
                       (long long)facts.st_size);
   s->at = j->last;
-  return TOOL_OK;
+  return check_text(s);
 }
 
 static int open_journal(tool_sink *s, bool resumes, tool_journal *j) {

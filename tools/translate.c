@@ -213,8 +213,8 @@ static int open_corpus(translation *t, bool *is_done) {
   if (!args->json && !args->jsonl) w->shard.each = t->lines.n_best;
   if (exit_code == TOOL_OK && args->output) exit_code = hash_work(t, &work);
   if (exit_code == TOOL_OK) exit_code = tool_sink_open(&w->sink, args->output, args->resume, work, w->shard, is_done);
-  if (exit_code == TOOL_OK && !*is_done) exit_code = tool_window_init(w);
-  return exit_code;
+  if (exit_code != TOOL_OK) return exit_code;
+  return *is_done ? tool_window_check_done(w) : tool_window_init(w);
 }
 
 static int run_lines(translation *t) {

@@ -12,7 +12,7 @@ int tool_shard_parse(const tool_args *args, tool_shard *out) {
   *out = (tool_shard){1, 1, 1};
   if (!args->shard) return TOOL_OK;
   const bool is_pair = strspn(args->shard, "0123456789/") == strlen(args->shard) &&
-                       sscanf(args->shard, "%zu/%zu%n", &out->part, &out->of, &end) == 2 && !args->shard[end];
+                       sscanf(args->shard, "%9zu/%9zu%n", &out->part, &out->of, &end) == 2 && !args->shard[end];
   if (is_pair && out->part >= 1 && out->part <= out->of) return TOOL_OK;
   return tool_usage_error(args->command->name, "--shard: expected I/N with I from 1 to N, found '%s'", args->shard);
 }
@@ -35,6 +35,20 @@ static int pass_done(tool_window *w) {
       "%s: expected the lines of the run to resume, found other ones among the first %llu (hash %016llx, "
       "found %016llx)",
       w->source.name, at->lines, at->source, (unsigned long long)w->source.hash);
+}
+
+int tool_window_check_done(tool_window *w) {
+  const char *line = NULL;
+  size_t size = 0;
+  int exit_code = pass_done(w);
+  while (exit_code == TOOL_OK && !line && !w->source.ended) {
+    exit_code = tool_source_next(&w->source, &line, &size);
+    if (!line && !w->source.ended) tool_source_wait(&w->source);
+  }
+  return exit_code != TOOL_OK || !line
+             ? exit_code
+             : tool_error("%s: expected the %llu lines of the run to resume, which is done, found more", w->source.name,
+                          w->sink.at.lines);
 }
 
 int tool_window_init(tool_window *w) {

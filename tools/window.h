@@ -79,6 +79,9 @@ int tool_shard_parse(const tool_args *args, tool_shard *out);
 /* Source and sink are open. Allocates, and passes over the lines of the source that a resumed run has done. Finish it
  * in every case. */
 int tool_window_init(tool_window *window);
+/* Source and sink are open, and an earlier run did all: whether the source is what it read. TOOL_FAILED after a
+ * message. */
+int tool_window_check_done(tool_window *window);
 /* Takes in lines, before there are workers. waits: for one, where there is none to work on. */
 void tool_window_fill(tool_window *window, bool waits);
 /* Has so many workers take lines until none is left; then writes what is left and says what was skipped. A worker that

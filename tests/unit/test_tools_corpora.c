@@ -233,6 +233,9 @@ static void test_resumes(void **state) {
       {"cd $T; cp -r marian m2; cp -r marian m3; printf x | dd of=m3/model.safetensors bs=1 seek=$(($(wc -c < "
        "m3/model.safetensors) - 1)) conv=notrunc 2> e; eval \"$X -m m3 -i in -o r --invalid fail --resume\"",
        4, "", "expected the model and the options of the run to resume, found others"},
+      {"cd $T; sed '2s/./x/' r > r2; cp r.journal r2.journal; eval \"$X -i in -o r2 --invalid fail --resume\"; c=$?; "
+       "wc -l < r2; exit $c",
+       4, "100\n", "r2: it is not what the run to resume wrote: expected hash "},
       /* what a kill left behind the last record is dropped */
       {"head -100 $T/whole | cmp - $T/r && printf 'half a li' >> $T/r && printf '7 7' >> $T/r.journal && eval \"$X -m "
        "$T/m2 -i $T/in -o $T/r --invalid fail --resume\" && cmp $T/r $T/whole",
@@ -249,7 +252,7 @@ static void test_resumes(void **state) {
   program_row own[sizeof rows / sizeof rows[0]];
   memcpy(own, rows, sizeof rows);
   snprintf(message, sizeof message, "r: expected %s/r.journal beside it, found none", program_folder);
-  own[8].err = message;
+  own[9].err = message;
   PROGRAM_ROWS(own);
   /* It is changed while it is read. */
   program_must(
@@ -276,6 +279,21 @@ static void test_shards(void **state) {
        "1 "
        "2; do eval \"$X $B -i few -o n$i --shard $i/2\" || exit 9; done; $V merge n2 n1 | cmp - n; wc -l < n",
        0, "30\n", NULL},
+      /* a shard that is done is left as it is, if it is that of the corpus */
+      {"cd $T; eval \"$X -i in -o s1 --shard 1/3 --resume\"", 0, "", ""},
+      {"cd $T; sed '4s/w/x/' in > near; eval \"$X -i near -o s1 --shard 1/3 --resume\"", 4, "",
+       "near: expected the lines of the run to resume, found other ones among the first 300 "},
+      {"cd $T; (cat in; echo w5) > near; eval \"$X -i near -o s1 --shard 1/3 --resume\"", 4, "",
+       "near: expected the 300 lines of the run to resume, which is done, found more"},
+      {"cd $T; sed '2s/./x/' s1 > v1; cp s1.journal v1.journal; eval \"$X -i in -o v1 --shard 1/3 --resume\"", 4, "",
+       "v1: it is not what the run to resume wrote: expected hash "},
+      {"cd $T; echo >> v1; eval \"$X -i in -o v1 --shard 1/3 --resume\"", 4, "", "bytes that the run to resume wrote"},
+      {"cd $T; cp s1.journal v1.journal; $V merge s1 s2 s3 -o s1.journal; c=$?; cmp s1.journal v1.journal; exit $c", 2,
+       "", "--output: expected another file than the input, found 's1.journal' for both"},
+      {"cd $T; cp s1 x.merging; cp s1.journal x.merging.journal; $V merge x.merging s2 s3 -o x; c=$?; cmp s1 "
+       "x.merging; "
+       "exit $c",
+       2, "", "--output: expected another file than the input, found 'x.merging' for both"},
       {"cd $T; $V merge s1 s3", 4, "", "expected shards 1 to 3, found no shard 2"},
       {"cd $T; cp s2 t2; cp s2.journal t2.journal; $V merge s1 s2 t2 s3", 4, "", "shard 2/3 is there twice: it is "},
       {"cd $T; sed '2s,$,x,' t2 > t; mv t t2; $V merge s1 t2 s3 -o nothing", 4, "", "t2: it is not what was written"},
@@ -294,6 +312,8 @@ static void test_shards(void **state) {
        "expected the corpus of s1"},
       {"eval \"$X -i $T/in --shard 4/3\"", 2, "", "--shard: expected I/N with I from 1 to N, found '4/3'"},
       {"eval \"$X -i $T/in --shard 0/3\"", 2, "", "--shard: expected I/N with I from 1 to N, found '0/3'"},
+      {"eval \"$X -i $T/in --shard 99999999999999999999/99999999999999999999\"", 2, "",
+       "--shard: expected I/N with I from 1 to N, found '9999"},
       {"eval \"$X -i $T/in --shard 1\"", 2, "", "--shard: expected I/N with I from 1 to N, found '1'"},
   };
   PROGRAM_ROWS(rows);
