@@ -43,6 +43,10 @@ static int prepare_columns(const tool_translation *t, tool_entry *e) {
   return e->field ? TOOL_OK : tool_error("out of memory");
 }
 
+static bool has_zero(const json_t *text) {
+  return json_is_string(text) && strlen(json_string_value(text)) != json_string_length(text);
+}
+
 /* --jsonl: the value of a key, and with --force-decode "prefix", which may be absent or null. */
 static int prepare_json(const tool_translation *t, tool_entry *e) {
   char why[320], no_json[JSON_ERROR_TEXT_LENGTH + 16] = "";
@@ -55,12 +59,16 @@ static int prepare_json(const tool_translation *t, tool_entry *e) {
   }
   const json_t *text = json_object_get(e->json, key);
   const json_t *prefix = t->args->force_decode ? json_object_get(e->json, "prefix") : NULL;
-  e->text = json_string_value(text);
-  if (e->text && strlen(e->text) != json_string_length(text)) e->text = NULL; /* it has a zero byte */
-  e->prefix = json_string_value(prefix);
+  e->text = has_zero(text) ? NULL : json_string_value(text);
+  e->prefix = has_zero(prefix) ? NULL : json_string_value(prefix);
   const bool has_wrong_prefix = prefix && !e->prefix && !json_is_null(prefix);
   if (e->text && !has_wrong_prefix) return TOOL_OK;
-  const char *found = !e->json ? no_json : !json_is_object(e->json) ? "no object" : !text ? "none" : "another value";
+  const json_t *wrong = e->text ? prefix : text;
+  const char *found = !e->json                   ? no_json
+                      : !json_is_object(e->json) ? "no object"
+                      : !wrong                   ? "none"
+                      : has_zero(wrong)          ? "one with a zero byte"
+                                                 : "another value";
   if (e->text) key = "prefix";
   if (!json_is_object(e->json)) {
     json_decref(e->json);

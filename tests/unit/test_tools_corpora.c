@@ -94,6 +94,13 @@ static void test_forms(void **state) {
       {"printf '{\"t\":\"w5 <eos>\",\"prefix\":null}\n{\"t\":\"w5 <eos>\",\"prefix\":7}\n' | eval \"$X --force-decode "
        "--jsonl t\" | grep -c translation",
        0, "1\n", "line 2 was skipped: expected a JSON object with a string as \"prefix\", found another value"},
+      /* a text has no zero byte; in other keys it is none of a translator's business */
+      {"cd $T; printf '%s\\n' '{\"t\":\"w5 <eos>\",\"prefix\":\"w9\\u0000 w8\"}' '{\"t\":\"w5\\u0000 <eos>\"}' "
+       "'{\"t\":\"w5 <eos>\",\"n\":\"\\u0000\"}' > z; eval \"$X --force-decode --jsonl t\" < z > o; c=$?; grep -c "
+       "'as ..prefix.., found one with a zero byte\"}$' o; grep -c 'as ..t.., found one with a zero byte\"}$' o; sed "
+       "-n "
+       "'3s/\"translation.*/x/p' o; exit $c",
+       4, "1\n1\n{\"t\":\"w5 <eos>\",\"n\":\"\\u0000\",x\n", "skipped 2 of 3 lines"},
       {"printf '{\"t\":3}\n' | eval \"$X --jsonl t\" > $T/o", 4, "",
        "line 1 was skipped: expected a JSON object with a string as \"t\", found another value"},
       {"{ printf 'w5 <eos>\\t'; seq -s ' ' 60 | sed 's/[0-9]*/w6/g'; } | eval \"$X --max-new-tokens 30 "
