@@ -75,19 +75,24 @@ static void become_worker(const tool_worker *w, int in, int out) {
 }
 
 static int start(tool_worker *w) {
-  int to[2] = {-1, -1}, from[2] = {-1, -1};
-  if (pipe(to) != 0 || pipe(from) != 0) return tool_error("a pipe cannot be made: %s", strerror(errno));
-  fcntl(to[1], F_SETFD, FD_CLOEXEC);
-  fcntl(from[0], F_SETFD, FD_CLOEXEC);
-  fflush(NULL);
-  w->pid = fork();
-  if (w->pid == 0) become_worker(w, to[0], from[1]);
-  close(to[0]);
-  close(from[1]);
-  w->to = to[1];
-  w->from = from[0];
+  enum { CHILD_READS, TO, FROM, CHILD_WRITES, N_ENDS };
+  int ends[N_ENDS] = {-1, -1, -1, -1}; /* of two pipes */
+  const bool has_pipes = pipe(ends) == 0 && pipe(ends + FROM) == 0;
+  if (has_pipes) {
+    fcntl(ends[TO], F_SETFD, FD_CLOEXEC);
+    fcntl(ends[FROM], F_SETFD, FD_CLOEXEC);
+    fflush(NULL);
+    w->pid = fork();
+    if (w->pid == 0) become_worker(w, ends[CHILD_READS], ends[CHILD_WRITES]);
+  }
+  const int cause = errno;
+  const bool has_child = has_pipes && w->pid > 0;
+  for (int i = 0; i < N_ENDS; i++)
+    if (ends[i] >= 0 && !(has_child && (i == TO || i == FROM))) close(ends[i]);
+  w->to = ends[TO];
+  w->from = ends[FROM];
   w->n_line = 0;
-  return w->pid > 0 ? TOOL_OK : tool_error("a process cannot be started: %s", strerror(errno));
+  return has_child ? TOOL_OK : tool_error("a process that measures cannot be started: %s", strerror(cause));
 }
 
 static void end(tool_worker *w, bool kill_it) {
