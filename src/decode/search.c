@@ -208,8 +208,8 @@ static int32_t ranked(const vkf_search *s, const float *scores, uint32_t rank, d
 
 /* The n best candidates of row r, whose scores are log-probabilities, or logits without beams. As long as the row has
  * followed the pull, its next id is more likely, (1 - beta) p + beta, and the others have (1 - beta) p (CTranslate2's
- * biased decoding). An id loses diversity_penalty for each row of an earlier group that has just taken it (Vijayakumar
- * et al. 2016, "Diverse Beam Search", Hamming diversity). */
+ * biased decoding); an id that is forbidden stays so. An id loses diversity_penalty for each row of an earlier group
+ * that has just taken it (Vijayakumar et al. 2016, "Diverse Beam Search", Hamming diversity). */
 static const vkf_sample_candidate *rank_all(const vkf_search *s, uint32_t r, const float *scores, uint32_t n) {
   const vkf_search_input *in = &s->input;
   const uint32_t at = s->length - s->prompt, n_vocab = s->scratch->marks.n_vocab;
@@ -222,7 +222,8 @@ static const vkf_sample_candidate *rank_all(const vkf_search *s, uint32_t r, con
   const double log_sum = has_beams(s) ? 0 : vkf_decode_log_sum(scores, n_vocab, &top);
   for (uint32_t i = 0; i < n_vocab; i++) {
     double x = log_prob_of(scores[i], top, log_sum);
-    if (follows) x = (int32_t)i == in->pull[at] ? log((1 - beta) * exp(x) + beta) : x + log1p(-beta);
+    const bool is_pulled = follows && (int32_t)i == in->pull[at] && x > -INFINITY;
+    if (follows) x = is_pulled ? log((1 - beta) * exp(x) + beta) : x + log1p(-beta);
     candidates[i] = (vkf_sample_candidate){.score = (float)x, .id = (int32_t)i};
   }
   for (uint32_t before = 0; before < n_before; before++)

@@ -618,6 +618,26 @@ static void a_beginning_pulls(void **state) {
   }
 }
 
+/* Ids that other options forbid stay so, however strong the pull is. */
+static void a_pull_revives_no_id(void **state) {
+  (void)state;
+  for (uint32_t beams = 1; beams <= 3; beams += 2) {
+    char options[256];
+    snprintf(
+        options, sizeof options,
+        "{\"num_beams\":%u,\"prefix_bias_beta\":0.99,\"suppress_tokens\":[4],\"bos_token_id\":1,\"max_new_tokens\":4}",
+        beams);
+    seed = 31000 + beams;
+    run *r = begin(random_scores, 13, 1, options);
+    r->input.pull = pull;
+    r->input.n_pull = VKF_COUNT(pull);
+    assert_int_equal(go(r), VKF_OK);
+    assert_int_equal(r->out.length, 5);
+    for (uint32_t t = 1; t < r->out.length; t++) assert_int_not_equal(r->out.sequences[t], pull[0]);
+    end(r);
+  }
+}
+
 /* Of five first ids each begins a sequence, which goes on as it would alone: greedy, without and with scores, and with
  * beams. */
 static void alternatives_differ_in_the_first_id(void **state) {
@@ -1196,6 +1216,7 @@ int main(void) {
                                      cmocka_unit_test(beams_stop_with_few_sequences),
                                      cmocka_unit_test(words_in_a_prompt),
                                      cmocka_unit_test(a_beginning_pulls),
+                                     cmocka_unit_test(a_pull_revives_no_id),
                                      cmocka_unit_test(alternatives_differ_in_the_first_id),
                                      cmocka_unit_test(more_alternatives_than_ids_are_an_error),
                                      cmocka_unit_test(copies_fork_from_their_own_prompt),
