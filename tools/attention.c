@@ -52,6 +52,8 @@ static int check_args(const tool_args *args) {
   const size_t n_texts = args->n_operands - 1 + args->images.n;
   if (n_texts != 1)
     return tool_usage_error("attention", "expected one text behind the model, or one --image, found %zu", n_texts);
+  if (args->kind && !tool_attention_is_kind(args->kind))
+    return tool_usage_error("attention", "--kind: expected self, encoder, decoder or cross, found '%s'", args->kind);
   if (args->to && !args->from) return tool_usage_error("attention", "--to: expected --from WORD as well");
   if (!args->output && !args->to)
     return tool_usage_error("attention", "expected -o FILE, or --from WORD and --to WORD, found neither");

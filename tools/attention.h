@@ -51,6 +51,8 @@ typedef struct tool_attention_maps {
   size_t n, n_heads; /* n_heads: of all maps */
 } tool_attention_maps;
 int tool_attention_choose(const tool_attended *a, const tool_args *args, tool_attention_maps *out);
+/* Whether --kind is one that models have. */
+bool tool_attention_is_kind(const char *name);
 bool tool_attention_has_head(const tool_args *args, size_t head);
 
 /* Head `head` as [n_rows][n_columns], at most as many as there are: weights of columns that fall together are added,

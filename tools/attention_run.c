@@ -224,6 +224,12 @@ static bool is_chosen(const tool_sizes *chosen, size_t i) {
   return chosen->n == 0;
 }
 
+bool tool_attention_is_kind(const char *name) {
+  bool found = false;
+  for (int i = 0; i < N_KINDS; i++) found |= strcmp(kinds[i].name, name) == 0;
+  return found;
+}
+
 bool tool_attention_has_head(const tool_args *args, size_t head) {
   return is_chosen(&args->heads_at, head);
 }

@@ -62,6 +62,7 @@ static int open_model(bench *b, json_t *config) {
     vkf_status status = vkf_model_make_folder(b->session.context, path, model, NULL);
     exit_code =
         status == VKF_OK ? tool_session_open_model(&b->session, model) : tool_session_fail(&b->session, status, NULL);
+    if (status == VKF_ERROR_FORMAT || status == VKF_ERROR_UNSUPPORTED) exit_code = TOOL_USAGE; /* it says the options */
   }
   nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
   return exit_code;

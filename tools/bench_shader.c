@@ -48,7 +48,7 @@ int bench_read_shader(bench *b) {
   size_t size = 0;
   int exit_code = TOOL_OK, fd = -1;
   if (!end || (strcmp(end, ".comp") != 0 && strcmp(end, ".spv") != 0))
-    return tool_error("--shader: expected a file that ends in .comp or .spv, found %s", path);
+    return tool_usage_error("bench", "--shader: expected a file that ends in .comp or .spv, found %s", path);
   bool is_glsl = strcmp(end, ".comp") == 0;
   struct stat facts;
   if (is_glsl && stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) /* the compiler would wait for a pipe */

@@ -184,7 +184,6 @@ int tool_check_input(const char *option, const char *path) {
 int tool_check_output(const char *option, const char *path) {
   tool_session session = {0};
   char where[64];
-  if (strncmp(path, "--", 2) == 0) return tool_error("--%s: expected a file to write, found '%s'", option, path);
   snprintf(where, sizeof where, "--%s", option);
   vkf_status status = vkf_context_create(NULL, &session.context);
   if (status == VKF_OK) status = vkf_bytes_check_write(session.context, tool_output_path(path));

@@ -33,7 +33,7 @@ static int run_init(const tool_args *args) {
 
 static const tool_option options[] = {
     {"output", 'o', TOOL_NAME, offsetof(tool_args, output), "DIR", "the folder to make: new, or empty"},
-    {"seed", 0, TOOL_KEY_WHOLE, 0, "N", "of the random numbers; the same seed gives the same bytes; default 0"},
+    {"seed", 0, TOOL_KEY_SEED, 0, "N", "of the random numbers; the same seed gives the same bytes; default 0"},
     {"dtype", 0, TOOL_TEXT, offsetof(tool_args, dtype), "T", "float32 (default), float16 or bfloat16"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);

@@ -41,33 +41,59 @@ static bool parse_sizes(const char *text, long minimum, tool_sizes *out) {
   return false;
 }
 
-/* "1,2" as [1,2], "[1],[2,3]" as [[1],[2,3]]; NULL: it is neither. */
-static json_t *parse_ids(const char *text) {
+static bool is_id(const json_t *json) {
+  return json_is_integer(json) && json_integer_value(json) >= 0 && json_integer_value(json) <= INT32_MAX;
+}
+
+/* depth 2: lists of ids, none of which is empty. */
+static bool is_list_of_ids(const json_t *json, int depth) {
+  bool is_list = json_is_array(json);
+  for (size_t i = 0, n = json_array_size(json); i < n; i++) {
+    const json_t *at = json_array_get(json, i);
+    is_list &= depth > 1 ? json_array_size(at) > 0 && is_list_of_ids(at, depth - 1) : is_id(at);
+  }
+  return is_list;
+}
+
+/* "1,2" as [1,2], or (depth 2) "[1],[2,3]" as [[1],[2,3]]; NULL: they are neither. */
+static json_t *parse_ids(const char *text, int depth) {
   const size_t size = strlen(text) + 3;
   char *list = malloc(size);
   if (list) snprintf(list, size, "[%s]", text);
   json_t *out = list ? json_loads(list, 0, NULL) : NULL;
   free(list);
-  for (size_t i = 0, n = json_array_size(out); out && i < n; i++) {
-    const json_t *at = json_array_get(out, i);
-    if (json_is_integer(at) || json_is_array(at)) continue;
-    json_decref(out);
-    out = NULL;
-  }
-  return out;
+  if (is_list_of_ids(out, depth)) return out;
+  json_decref(out);
+  return NULL;
+}
+
+static json_t *parse_key_number(tool_option_kind kind, const char *text) {
+  double number = 0;
+  const bool fits = parse_number(text, &number) &&
+                    (kind == TOOL_KEY_NUMBER || (kind == TOOL_KEY_FACTOR && number > 0) ||
+                     (kind == TOOL_KEY_WEIGHT && number >= 0) || (kind == TOOL_KEY_SHARE && number >= 0 && number < 1));
+  return fits ? json_real(number) : NULL;
 }
 
 /* The option's value as JSON, NULL if it is none. */
 static json_t *parse_key(tool_option_kind kind, const char *text) {
   long long whole = 0;
-  double number = 0;
-  if (kind == TOOL_KEY_WHOLE) return parse_whole(text, 0, &whole) ? json_integer(whole) : NULL;
-  if (kind == TOOL_KEY_COUNT) return parse_whole(text, 1, &whole) ? json_integer(whole) : NULL;
-  if (kind == TOOL_KEY_NUMBER) return parse_number(text, &number) ? json_real(number) : NULL;
-  if (kind == TOOL_KEY_IDS) return parse_ids(text);
-  if (strcmp(text, "true") == 0) return json_true();
-  if (strcmp(text, "false") == 0) return json_false();
-  return strcmp(text, "never") == 0 ? json_string(text) : NULL;
+  switch (kind) {
+    case TOOL_KEY_WHOLE:
+    case TOOL_KEY_COUNT:
+      return parse_whole(text, kind == TOOL_KEY_COUNT, &whole) ? json_integer(whole) : NULL;
+    case TOOL_KEY_SEED:
+      return parse_whole(text, 0, &whole) ? json_integer(whole) : NULL;
+    case TOOL_KEY_IDS:
+    case TOOL_KEY_LISTS:
+      return parse_ids(text, kind == TOOL_KEY_IDS ? 1 : 2);
+    case TOOL_KEY_RULE:
+      if (strcmp(text, "true") == 0) return json_true();
+      if (strcmp(text, "false") == 0) return json_false();
+      return strcmp(text, "never") == 0 ? json_string(text) : NULL;
+    default:
+      return parse_key_number(kind, text);
+  }
 }
 
 static const char *expected(tool_option_kind kind) {
@@ -89,11 +115,20 @@ static const char *expected(tool_option_kind kind) {
     case TOOL_MAYBE_OUTPUT:
       return "a name";
     case TOOL_KEY_WHOLE:
+    case TOOL_KEY_SEED:
       return "a whole number of at least 0";
     case TOOL_KEY_NUMBER:
       return "a number";
+    case TOOL_KEY_FACTOR:
+      return "a number over 0";
+    case TOOL_KEY_WEIGHT:
+      return "a number of at least 0";
+    case TOOL_KEY_SHARE:
+      return "a number from 0 to below 1";
     case TOOL_KEY_IDS:
-      return "ids, or lists of ids in brackets, separated by commas";
+      return "ids, separated by commas";
+    case TOOL_KEY_LISTS:
+      return "lists of ids in brackets, separated by commas";
     default:
       return "true, false or never";
   }
@@ -122,6 +157,13 @@ static int add_text(tool_texts *texts, const char *text) {
   return TOOL_OK;
 }
 
+/* Whether a whole number is one that no option of the kind can have. */
+static bool is_too_large(tool_option_kind kind, const char *text) {
+  long long whole = 0;
+  return (kind == TOOL_SIZE || kind == TOOL_KEY_WHOLE || kind == TOOL_KEY_COUNT) &&
+         parse_whole(text, (long long)INT32_MAX + 1, &whole);
+}
+
 /* text: NULL for a flag. */
 static int set_option(const tool_command *command, const tool_option *option, const char *text, tool_args *args) {
   void *member = (char *)args + option->offset;
@@ -129,6 +171,9 @@ static int set_option(const tool_command *command, const tool_option *option, co
   double number = 0;
   json_t *value = NULL;
   if (text) text = tool_without_bom(text);
+  if (is_too_large(option->kind, text))
+    return tool_usage_error(command->name, "--%s: expected a whole number of at most %d, found '%s'", option->name,
+                            INT32_MAX, text);
   switch (option->kind) {
     case TOOL_FLAG:
       ++*(int *)member;
@@ -141,6 +186,8 @@ static int set_option(const tool_command *command, const tool_option *option, co
     case TOOL_OUTPUT:
     case TOOL_MAYBE_OUTPUT:
       if (text && !text[0]) break;
+      if (text && (option->kind == TOOL_OUTPUT || option->kind == TOOL_MAYBE_OUTPUT) && strncmp(text, "--", 2) == 0)
+        return tool_usage_error(command->name, "--%s: expected a file to write, found '%s'", option->name, text);
       *(const char **)member = text ? text : "";
       if (!text || strcmp(text, "-") != 0 || option->kind == TOOL_NAME || option->kind == TOOL_INPUT) return TOOL_OK;
       return tool_take_output() ? TOOL_OK : tool_error("standard output: cannot be written: %s", strerror(errno));
@@ -152,10 +199,6 @@ static int set_option(const tool_command *command, const tool_option *option, co
     case TOOL_KEY_TRUE:
       return set_key(args, option, json_true());
     case TOOL_SIZE:
-      if (parse_whole(text, (long long)INT32_MAX + 1, &whole))
-        return tool_usage_error(command->name, "--%s: expected a whole number of at most %d, found '%s'", option->name,
-                                INT32_MAX, text);
-      /* fall through */
     case TOOL_BYTES:
       if (!parse_whole(text, 1, &whole)) break;
       *(size_t *)member = (size_t)whole;

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,12 +113,25 @@ json_t *tool_config_value(const char *config, const char *folder, const char *ke
   return value;
 }
 
-void tool_warn_sampling(const tool_args *args, const char *config, const char *folder) {
-  static const char *const keys[][2] = {
-      {"temperature", "temperature"}, {"top_k", "top-k"}, {"top_p", "top-p"}, {"min_p", "min-p"}, {"seed", "seed"}};
+int tool_check_sampling(const tool_args *args, const char *config, const char *folder) {
+  static const struct {
+    const char *key, *option, *expected;
+    double from, to;
+  } rows[] = {{"temperature", "temperature", "a number over 0", DBL_TRUE_MIN, DBL_MAX},
+              {"top_k", "top-k", "", 0, DBL_MAX},
+              {"top_p", "top-p", "a number from 0 to 1", 0, 1},
+              {"min_p", "min-p", "a number from 0 to 1", 0, 1},
+              {"seed", "seed", "", 0, DBL_MAX}};
   json_t *draws = tool_config_value(config, folder, "do_sample");
-  for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !json_is_true(draws); i++)
-    if (json_object_get(args->config, keys[i][0]))
-      fprintf(stderr, "vkformer: --%s has no effect without --do-sample: the best token is taken\n", keys[i][1]);
+  const bool is_drawn = json_is_true(draws);
   json_decref(draws);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    const json_t *given = json_object_get(args->config, rows[i].key);
+    const double x = json_number_value(given);
+    if (given && !is_drawn)
+      fprintf(stderr, "vkformer: --%s has no effect without --do-sample: the best token is taken\n", rows[i].option);
+    else if (given && !(x >= rows[i].from && x <= rows[i].to))
+      return tool_usage_error(args->command->name, "--%s: expected %s, found %g", rows[i].option, rows[i].expected, x);
+  }
+  return TOOL_OK;
 }

@@ -106,10 +106,15 @@ typedef enum tool_option_kind {
   TOOL_INPUTS,       /* tool_texts, appended: such files */
   TOOL_OUTPUT,       /* const char *, a file that can be written; "-": standard output */
   TOOL_MAYBE_OUTPUT, /* such a file, "" without a value; the value stands behind '=' */
-  TOOL_KEY_WHOLE,    /* a key of generation_config.json: a whole number */
+  TOOL_KEY_WHOLE,    /* a key of generation_config.json: a whole number, to 2147483647 */
   TOOL_KEY_COUNT,    /* one of at least 1 */
+  TOOL_KEY_SEED,     /* one of 63 bits */
   TOOL_KEY_NUMBER,   /* a number */
-  TOOL_KEY_IDS,      /* ids, or lists of them in brackets, with commas between them */
+  TOOL_KEY_FACTOR,   /* one over 0 */
+  TOOL_KEY_WEIGHT,   /* one of at least 0 */
+  TOOL_KEY_SHARE,    /* one from 0 to below 1 */
+  TOOL_KEY_IDS,      /* ids with commas between them */
+  TOOL_KEY_LISTS,    /* lists of ids in brackets, with commas between them */
   TOOL_KEY_RULE,     /* true, false or never */
   TOOL_KEY_TRUE      /* true, written without a value */
 } tool_option_kind;
@@ -346,7 +351,8 @@ int tool_print_json_line(json_t *json);
 int tool_generation_config(const tool_args *args, char **out);
 /* A key of this configuration (JSON or NULL), else of the folder's; a new reference or NULL. */
 json_t *tool_config_value(const char *config, const char *folder, const char *key);
-/* Says which options of sampling have no effect, where nothing is drawn. */
-void tool_warn_sampling(const tool_args *args, const char *config, const char *folder);
+/* Says which options of sampling have no effect, where nothing is drawn. TOOL_USAGE after a message if one has a wrong
+ * value. */
+int tool_check_sampling(const tool_args *args, const char *config, const char *folder);
 
 #endif

@@ -79,6 +79,16 @@ static int parse_shortlist(translation *t) {
   return tool_check_input("shortlist", t->list_file);
 }
 
+/* Whether --align-heads says which: all, auto:FILE, or pairs of a layer and a head. */
+static bool are_heads(const char *text) {
+  unsigned layer, head;
+  if (strcmp(text, "all") == 0 || strncmp(text, "auto:", 5) == 0) return true;
+  for (int size = 0;; text += size + 1) {
+    if (sscanf(text, "%9u:%9u%n", &layer, &head, &size) != 2 || (text[size] && text[size] != ',')) return false;
+    if (!text[size]) return true;
+  }
+}
+
 static int check(translation *t) {
   const tool_args *args = t->lines.args;
   if (tool_rules_check(args) != TOOL_OK) return TOOL_USAGE;
@@ -98,6 +108,12 @@ static int check(translation *t) {
     return tool_usage_error("translate", "--attention: expected a name that ends in .html, found '%s'",
                             args->attention);
   if (args->alignment && tool_alignment_parse(args->alignment, &t->lines.threshold) != TOOL_OK) return TOOL_USAGE;
+  if (args->align_heads && !are_heads(args->align_heads))
+    return tool_usage_error("translate", "--align-heads: expected LAYER:HEAD,..., all or auto:FILE, found '%s'",
+                            args->align_heads);
+  for (size_t i = 0; i < args->force_words.n; i++)
+    if (tool_is_blank(args->force_words.at[i]))
+      return tool_usage_error("translate", "--force-words: expected words, found none");
   if (args->jsonl && strcmp(args->jsonl, "translation") == 0)
     return tool_usage_error("translate", "--jsonl: expected another key than translation, which gets the translation");
   if (tool_shard_parse(args, &t->window.shard) != TOOL_OK) return TOOL_USAGE;
@@ -240,7 +256,7 @@ static int read_config(translation *t) {
   if (args->column && t->lines.n_best > 1)
     return tool_usage_error("translate", "--column: expected one translation of a line, found %zu (--n-best)",
                             t->lines.n_best);
-  return TOOL_OK;
+  return tool_check_sampling(args, t->config, t->folder);
 }
 
 /* Workers, and the short list of their model. */
@@ -275,7 +291,6 @@ static void set_params(translation *t) {
 static int translate(translation *t) {
   const tool_args *args = t->lines.args;
   set_params(t);
-  tool_warn_sampling(args, t->config, t->folder);
   if (args->attention) tool_pictures_init(&t->pictures);
   int exit_code = sample_of(args) ? choose_heads(t) : TOOL_OK;
   if (args->beam_tree) { /* of the text, not of the sample */
@@ -321,7 +336,7 @@ static const tool_option options[] = {
     {"force-decode", 0, TOOL_FLAG, offsetof(tool_args, force_decode), NULL,
      "each line has one more column, behind a tab: the beginning of\nits translation (in --jsonl the key \"prefix\"); "
      "empty: none"},
-    {"prefix-bias-beta", 0, TOOL_KEY_NUMBER, 0, "X",
+    {"prefix-bias-beta", 0, TOOL_KEY_SHARE, 0, "X",
      "with --force-decode: the beginning is preferred, not forced.\nWhile a translation follows it, its next token has "
      "the\nprobability (1 - X) p + X, others (1 - X) p; X: 0 to below 1"},
     {"force-words", 0, TOOL_TEXTS, offsetof(tool_args, force_words), "TEXT",

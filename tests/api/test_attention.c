@@ -466,6 +466,7 @@ static void test_pairs_and_pictures(void **state) {
       {"$V attention $T/gpt2 w5 --layer -1 -o $T/n.html", 2, "", "--layer: expected whole numbers of at least 0"},
       {"$V attention $T/gpt2 w5 --layer 0,9 -o $T/n.html", 4, "", "--layer: expected 0 to 1, found 9"},
       {"$V attention $T/gpt2 w5 --head 9 -o $T/n.svg", 4, "", "--head: expected 0 to 3, found 9"},
+      {"$V attention $T/gpt2 w5 --kind nosuch -o $T/n.html", 2, "", "--kind: expected self, encoder, decoder or cross"},
       {"$V attention $T/gpt2 w5 --kind cross -o $T/n.html", 4, "", "--kind: expected one of self, found cross"},
       {"$V attention $T/gpt2 w5 --from w9 -o $T/n.html", 4, "", "--from: expected a word of the text, found \"w9\""},
       {"$V attention $T/gpt2 w5 --from w5 --to w9", 4, "", "expected two words of the text"},

@@ -125,7 +125,7 @@ static void what_is_refused_first(void **state) {
       {"$V bench norm:8,64 ffn:3,16", 4, "", "expected a problem of the form ffn:M,D,F"},
       {"$V bench norm:8,64 --html $T/nosuch/x.html", 4, "", "nosuch/x.html: cannot be written: No such file"},
       {"$V bench norm:8,64 --html $T", 4, "", "cannot be written: Is a directory"},
-      {"$V bench norm:8,64 --html --json", 4, "", "--html: expected a file to write, found '--json'"},
+      {"$V bench norm:8,64 --html --json", 2, "", "--html: expected a file to write, found '--json'"},
       {"$V bench norm:8,64 --merge $T/nosuch.json --html $T/x.html", 4, "", "--merge: "},
       {"$V bench norm:8,64 --merge $T/array.json --html $T/x.html", 4, "",
        "array.json: expected the output of vkformer bench"},

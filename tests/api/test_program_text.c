@@ -238,8 +238,26 @@ static void test_refused(void **state) {
   (void)state;
   program_must("$V generate $T/gpt2 -p \"$(yes w5 | head -97 | tr '\\n' ' ')\"", 4, NULL,
                "text 1 was skipped: expected at most 96 tokens, the model's positions, found 97");
-  program_must("$V generate $T/gpt2 -p w5 --do-sample --temperature 0", 4, NULL,
-               "\"temperature\": expected a number over 0");
+  static const char *const wrong[][2] = {{"temperature 0", "a number over 0, found 0"},
+                                         {"temperature -1", "a number over 0, found -1"},
+                                         {"top-p 1.5", "a number from 0 to 1, found 1.5"},
+                                         {"min-p -0.1", "a number from 0 to 1, found -0.1"},
+                                         {"top-k -1", "a whole number of at least 0, found"},
+                                         {"repetition-penalty 0", "a number over 0, found '0'"},
+                                         {"patience 0", "a number over 0, found '0'"},
+                                         {"num-beams 2147483648", "a whole number of at most 2147483647"},
+                                         {"bad-words-ids 5", "lists of ids in brackets,"},
+                                         {"bad-words-ids [],[5]", "lists of ids in brackets,"},
+                                         {"suppress-tokens [5]", "ids, separated by commas"},
+                                         {"suppress-tokens -1", "ids, separated by commas"}};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    char command[160], message[160];
+    snprintf(command, sizeof command, "$V generate $T/gpt2 -p w5 --do-sample --%s", wrong[i][0]);
+    snprintf(message, sizeof message, "--%.*s: expected %s", (int)strcspn(wrong[i][0], " "), wrong[i][0], wrong[i][1]);
+    program_must(command, 2, "", message);
+  }
+  program_must("echo '{\"do_sample\": true, \"temperature\": 0}' > $T/cold && $V generate $T/gpt2 -p w5 -g $T/cold", 4,
+               NULL, "\"temperature\": expected a number over 0");
   assert_int_equal(program_run("$V generate $T/gpt2 -p w5 --top-k 5 --seed 1 --max-new-tokens 1"), 0);
   assert_non_null(strstr(program_err, "--top-k has no effect without --do-sample"));
   assert_non_null(strstr(program_err, "--seed has no effect"));

@@ -114,8 +114,9 @@ static void test_forms(void **state) {
        "line 1 was skipped: the beginning of its translation has 501 tokens, the start included, and leaves no room "
        "for"},
       {"eval \"$X a --suppress-tokens 5,x\"", 2, "",
-       "--suppress-tokens: expected ids, or lists of ids in brackets, separated by commas, found '5,x'"},
-      {"eval \"$X a --bad-words-ids 5\"", 4, "", "bad_words_ids"},
+       "--suppress-tokens: expected ids, separated by commas, found '5,x'"},
+      {"eval \"$X a --bad-words-ids 5\"", 2, "", "--bad-words-ids: expected lists of ids in brackets"},
+      {"eval \"$X 'w5 <eos>' --bad-words-ids '' --suppress-tokens ''\" | wc -l", 0, "1\n", ""},
       /* their mean is the score, and they are printed alike in each form */
       {"cd $T; for b in 1 2; do eval \"$X 'w5 <eos>' --num-beams $b --json --word-scores\" | tee j | sed "
        "'s/.*word_scores...//; "
