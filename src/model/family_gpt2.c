@@ -22,7 +22,7 @@ vkf_status vkf_model_map_gpt2(vkf_net *net, vkf_file_value config) {
   net->base = "transformer.";
   stack->name = "decoder";
   VKF_CALL(vkf_model_only_bool(net, config, "add_cross_attention", false));
-  VKF_CALL(vkf_model_only_bool(net, config, "scale_attn_by_inverse_layer_idx", false));
+  VKF_CALL(vkf_file_json_find_bool(config, "scale_attn_by_inverse_layer_idx", false, &stack->scales_by_layer));
   VKF_CALL(vkf_model_get_size(net, config, "n_embd", &net->info.d_model));
   VKF_CALL(vkf_model_get_size(net, config, "n_layer", &stack->n_layers));
   VKF_CALL(vkf_model_get_size(net, config, "n_head", &stack->n_heads));

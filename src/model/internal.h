@@ -65,7 +65,8 @@ typedef struct vkf_model_stack {
   uint32_t n_layers, vocab, d_ff;
   uint32_t n_stored; /* layers in the files, each of which computes n_layers / n_stored in turn; 0: all */
   uint32_t n_heads, n_kv_heads, key_width, value_width;
-  float scale; /* of the scores */
+  float scale;          /* of the scores */
+  bool scales_by_layer; /* scores of layer i are divided by i + 1 as well */
   bool causal, has_cross;
   bool qkv_bias, out_bias, ffn_bias;
   vkf_activation activation;

@@ -80,6 +80,7 @@ static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x)
   const vkf_model_stack *stack = s->stack;
   vkf_block_form form = vkf_model_form(stack);
   form.kv_format = s->net->cache_format;
+  if (stack->scales_by_layer) form.scale /= (float)(i + 1);
   vkf_attention_layer layer = attention_of(s->net, &stack->layers[i].self);
   if (stack->has_head_norm) layer.head_norm = vkf_model_weight_slot(stack->layers[i].self.head_norm);
   layer.window = stack->layers[i].window;

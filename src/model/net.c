@@ -193,7 +193,7 @@ bool vkf_model_net_attention(const vkf_net *net, vkf_attention_kind kind, size_t
                               .n_kv_heads = stack->n_kv_heads,
                               .key_width = stack->key_width,
                               .value_width = stack->value_width,
-                              .scale = stack->scale,
+                              .scale = stack->scale / (float)(stack->scales_by_layer ? layer + 1 : 1),
                               .causal = stack->causal && !is_cross,
                               .has_bias = stack->relative.n_buckets > 0 && !is_cross,
                               .window = is_cross ? 0 : stack->layers[layer].window};

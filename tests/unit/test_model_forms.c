@@ -598,6 +598,34 @@ static void activation_of_the_head(void **state) {
   }
 }
 
+/* GPT-2 with scores that layer i divides by i + 1: what runs, and what is told of it. */
+static void scores_scaled_by_layer(void **state) {
+  (void)state;
+  form f = {.dtype = VKF_F32};
+  vkf_net *net = NULL;
+  vkf_plan *plan = NULL;
+  const vkf_plan_request request = {.stage = VKF_STAGE_DECODE, .capacity = {1, 0, 1, 1, 24, 1}};
+  uint32_t n = 0;
+  write_form("gpt2", &f);
+  json_t *config = read_config("gpt2");
+  json_object_set_new(config, "scale_attn_by_inverse_layer_idx", json_true());
+  write_config(folder, config);
+  json_decref(config);
+  ok(vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &net));
+  ok(vkf_model_plan_build(net, &env, &request, &plan));
+  for (uint32_t i = 0; i < plan->n_nodes; i++) {
+    if (plan->nodes[i].op != VKF_OP_ATTENTION) continue;
+    vkf_attention_info info;
+    assert_true(vkf_model_net_attention(net, VKF_ATTENTION_DECODER, n, &info));
+    n++;
+    assert_true(plan->nodes[i].params.attention.scale == 0.25f / (float)n && info.scale == 0.25f / (float)n);
+  }
+  assert_int_equal(n, 2);
+  vkf_model_plan_destroy(&plan);
+  vkf_model_net_close(&net);
+  assert_int_equal(env.live_bytes, 0);
+}
+
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 static void refused(const char *golden, const char *object, const char *key, const char *json, const char *part) {
@@ -631,7 +659,6 @@ static void options_are_refused_by_name(void **state) {
   refused("bert", NULL, "position_embedding_type", "\"relative_key\"", "position_embedding_type \"relative_key\"");
   refused("albert", NULL, "inner_group_num", "2", "inner_group_num 2");
   refused("gpt2", NULL, "add_cross_attention", "true", "add_cross_attention");
-  refused("gpt2", NULL, "scale_attn_by_inverse_layer_idx", "true", "scale_attn_by_inverse_layer_idx");
   refused("t5", NULL, "feed_forward_proj", "\"gated-elu\"", "feed_forward_proj \"gated-elu\"");
   refused("vit", NULL, "pooler_act", "\"relu\"", "pooler_act \"relu\"");
   refused("bart", NULL, "normalize_before", "true", "normalize_before");
@@ -647,6 +674,7 @@ int main(void) {
                                      cmocka_unit_test(positions_by_family),
                                      cmocka_unit_test(stretched_sinusoids),
                                      cmocka_unit_test(relative_buckets),
+                                     cmocka_unit_test(scores_scaled_by_layer),
                                      cmocka_unit_test(copies_that_are_none),
                                      cmocka_unit_test(activation_of_the_head),
                                      cmocka_unit_test(options_are_refused_by_name)};
