@@ -94,7 +94,7 @@ typedef enum vkf_text_behavior {
 void vkf_text_ranges_cut(vkf_text_ranges *ranges, vkf_text_string text, vkf_text_behavior behavior, bool first,
                          vkf_text_pieces *out);
 
-/* What Replace and Split look for: a literal text or a regular expression. */
+/* What Replace and Split look for: a literal text, which is everywhere if it is empty, or a regular expression. */
 typedef struct vkf_text_pattern vkf_text_pattern;
 vkf_status vkf_text_pattern_create(vkf_env *env, vkf_arena *arena, vkf_text_string text, bool is_regex,
                                    vkf_text_pattern **out);

@@ -36,6 +36,9 @@ static void release(void *memory, void *user) {
 /* Outside a class Oniguruma's \w has these numbers below U+0100, too. */
 #define WORD_ALONE WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 
+/* What is neither white space nor a control nor unassigned nor a surrogate. */
+#define GRAPH "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}"
+
 /* PCRE2 reads \p{sc:NAME} where NAME is a script. */
 static bool is_script(const char *name, size_t n) {
   char regex[64];
@@ -73,7 +76,8 @@ static const char *posix_class(const char *name, size_t n) {
                                            {"[:blank:]", "\\p{Zs}\\t"},      {"[:lower:]", "\\p{Lowercase}"},
                                            {"[:punct:]", "\\p{P}\\p{S}"},    {"[:space:]", "\\p{White_Space}"},
                                            {"[:upper:]", "\\p{Uppercase}"},  {"[:word:]", WORD},
-                                           {"[:xdigit:]", "0-9A-Fa-f"}};
+                                           {"[:xdigit:]", "0-9A-Fa-f"},      {"[:graph:]", GRAPH},
+                                           {"[:print:]", GRAPH "\\p{Zs}"}};
   for (size_t i = 0; i < VKF_COUNT(classes); i++)
     if (n == strlen(classes[i][0]) && !memcmp(name, classes[i][0], n)) return classes[i][1];
   return NULL;
@@ -269,8 +273,8 @@ static vkf_status find(vkf_text_pattern *pattern, vkf_text_string text, size_t f
   *start = SIZE_MAX;
   if (pattern->code == NULL) {
     vkf_text_string want = pattern->literal;
-    for (size_t i = from; want.size > 0 && want.size <= text.size && i <= text.size - want.size; i++) {
-      if (memcmp(text.data + i, want.data, want.size) != 0) continue;
+    for (size_t i = from; want.size <= text.size && i <= text.size - want.size; i++) {
+      if (want.size > 0 && memcmp(text.data + i, want.data, want.size) != 0) continue;
       *start = i;
       *end = i + want.size;
       break;

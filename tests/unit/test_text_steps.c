@@ -207,6 +207,9 @@ static void empty_matches(void **state) {
     snprintf(step, sizeof step, "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"%s\"},\"content\":\"X\"}", rows[i][0]);
     assert_normalized(step, rows[i][1], rows[i][2]);
   }
+  assert_normalized("{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"X\"}", "a\u00e9", "XaX\u00e9X");
+  assert_pretokenized("{\"type\":\"Split\",\"pattern\":{\"String\":\"\"},\"behavior\":\"Isolated\"}", "a\u00e9 ",
+                      "a|\u00e9| ");
   static const char *const cuts[][3] = {{"a*", "Isolated", "c|aa|c"},
                                         {"a*", "Removed", "c|c"},
                                         {"a*", "MergedWithPrevious", "caa|c"},
@@ -521,34 +524,38 @@ static void metaspace(void **state) {
 /* What Ruby's regular expressions mean, where PCRE2 would read something else. */
 static void regular_expressions(void **state) {
   (void)state;
-  static const char *const rows[][3] = {{"\\\\w+", "a\u0301\u4f60_1-b", "a\u0301\u4f60_1|-|b"},
-                                        {"[\\\\w]+", "e\u0301-b", "e\u0301|-|b"},
-                                        {"\\\\W", "a b", "a| |b"},
-                                        {"[^\\\\s]+", "a\u2003b", "a|\u2003|b"},
-                                        {"\\\\s", "a\u180e b", "a\u180e| |b"},
-                                        {"\\\\v", "a\u2028\x0b", "a\u2028|\x0b"},
-                                        {"\\\\u0062", "abc", "a|b|c"},
-                                        {"x{,2}y", "axxyb", "a|xxy|b"},
-                                        {"^b", "a\nb", "a\n|b"},
-                                        {"(?i:'S)", "it's", "it|'s"},
-                                        {"[[:digit:]]+", "a12", "a|12"},
-                                        {"[[:digit:]\\\\w]+", "a1-b", "a1|-|b"},
-                                        {"\\\\d+",
-                                         "a\u0663"
-                                         "1-b",
-                                         "a|\u0663"
-                                         "1|-b"},
-                                        {"a++b", "aab", "aab"},
-                                        {"\\\\w+", "x\u00b2-", "x\u00b2|-"},
-                                        {"[\\\\w]+", "x\u00b2-", "x|\u00b2-"},
-                                        {"\\\\p{Han}+", "\u4e2d\u3001\u56fd", "\u4e2d|\u3001|\u56fd"},
-                                        {"\\\\p{^Han}+", "\u4e2d\u3001\u56fd", "\u4e2d|\u3001|\u56fd"},
-                                        {"\\\\P{Han}", "\u4e2d\u3001\u56fd", "\u4e2d|\u3001|\u56fd"},
-                                        {"\\\\p{Letter}+", "1ab2", "1|ab|2"},
-                                        {"[[:punct:]]", "a\u20acb", "a|\u20ac|b"},
-                                        {"[[:blank:]]", "a\u180e b", "a\u180e| |b"},
-                                        {"[[:xdigit:]]+", "\uff21bx", "\uff21|b|x"},
-                                        {"[[:^alpha:]]+", "a1", "a|1"}};
+  static const char *const rows[][3] = {
+      {"\\\\w+", "a\u0301\u4f60_1-b", "a\u0301\u4f60_1|-|b"},
+      {"[\\\\w]+", "e\u0301-b", "e\u0301|-|b"},
+      {"\\\\W", "a b", "a| |b"},
+      {"[^\\\\s]+", "a\u2003b", "a|\u2003|b"},
+      {"\\\\s", "a\u180e b", "a\u180e| |b"},
+      {"\\\\v", "a\u2028\x0b", "a\u2028|\x0b"},
+      {"\\\\u0062", "abc", "a|b|c"},
+      {"x{,2}y", "axxyb", "a|xxy|b"},
+      {"^b", "a\nb", "a\n|b"},
+      {"(?i:'S)", "it's", "it|'s"},
+      {"[[:digit:]]+", "a12", "a|12"},
+      {"[[:digit:]\\\\w]+", "a1-b", "a1|-|b"},
+      {"\\\\d+",
+       "a\u0663"
+       "1-b",
+       "a|\u0663"
+       "1|-b"},
+      {"a++b", "aab", "aab"},
+      {"\\\\w+", "x\u00b2-", "x\u00b2|-"},
+      {"[\\\\w]+", "x\u00b2-", "x|\u00b2-"},
+      {"\\\\p{Han}+", "\u4e2d\u3001\u56fd", "\u4e2d|\u3001|\u56fd"},
+      {"\\\\p{^Han}+", "\u4e2d\u3001\u56fd", "\u4e2d|\u3001|\u56fd"},
+      {"\\\\P{Han}", "\u4e2d\u3001\u56fd", "\u4e2d|\u3001|\u56fd"},
+      {"\\\\p{Letter}+", "1ab2", "1|ab|2"},
+      {"[[:punct:]]", "a\u20acb", "a|\u20ac|b"},
+      {"[[:blank:]]", "a\u180e b", "a\u180e| |b"},
+      {"[[:xdigit:]]+", "\uff21bx", "\uff21|b|x"},
+      {"[[:^alpha:]]+", "a1", "a|1"},
+      {"[[:graph:]]+", "a\u00ad\x01 \u3000\ue000\u2028\xc2\x85", "a\u00ad|\x01 \u3000|\ue000|\u2028\xc2\x85"},
+      {"[[:print:]]+", "a\u00ad\x01 \u3000\ue000\u2028\xc2\x85", "a\u00ad|\x01| \u3000\ue000|\u2028\xc2\x85"},
+      {"[^[:print:]]", "a\tb\u200b", "a|\t|b\u200b"}};
   char step[200];
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     snprintf(step, sizeof(step), "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\"}",
