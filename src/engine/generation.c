@@ -28,7 +28,7 @@ uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generatio
   enum { DEFAULT_NEW = 20, UNLIMITED_TRANSLATION = 512 };
   uint64_t positions = vkf_model_net_info(session->model->net)->max_positions, fallback = prompt + DEFAULT_NEW;
   if (translates) fallback = positions ? positions : UNLIMITED_TRANSLATION;
-  if (positions) fallback = VKF_MIN(fallback, positions);
+  if (positions) fallback = VKF_MIN(fallback, VKF_MAX(positions, (uint64_t)prompt + 1)); /* one id has always room */
   uint64_t limit = vkf_decode_generation_length(config, prompt, fallback);
   if (ends_with_positions && positions) limit = VKF_MIN(limit, positions + 1);
   /* what a line of a corpus begins with must not end the run: its translation ends with the positions */

@@ -32,9 +32,9 @@ typedef struct vkf_generation {
 
 /* Whether the model generates with this configuration. */
 vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_generation_config *config);
-/* Ids of the longest sequence that begins with a prompt: as configured, else transformers' default of 20 new ids; for
- * translations the model's number of positions. ends_with_positions: at most one id more than there are positions,
- * which the model is not fed; else a sequence that goes on there is an error. */
+/* Ids of the longest sequence that begins with a prompt: as configured, else transformers' default of 20 new ids, or as
+ * many as have positions, at least one; for translations the model's number of positions. ends_with_positions: at most
+ * one id more than there are positions, which the model is not fed; else a sequence that goes on there is an error. */
 uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generation_config *config, bool translates,
                                  bool ends_with_positions, uint32_t n_prompt);
 

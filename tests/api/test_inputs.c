@@ -182,10 +182,11 @@ static void test_prompts_and_length_limits(void **state) {
   close_model(&model);
 }
 
-/* Without a limit: 20 ids behind the prompt, as transformers has it, or up to the model's positions. */
+/* Without a limit: 20 ids behind the prompt, as transformers has it, or up to the model's positions; one behind a
+ * prompt that fills them. */
 static void test_default_lengths(void **state) {
-  static const size_t lengths[][2] = {{9, 29}, {90, 96}}; /* of a prompt, of the sequences */
-  static int32_t prompt[90];
+  static const size_t lengths[][2] = {{9, 29}, {90, 96}, {95, 96}, {96, 97}}; /* of a prompt, of the sequences */
+  static int32_t prompt[96];
   driver *d = *state;
   vkf_model *model = NULL;
   for (size_t i = 0; i < VKF_COUNT(prompt); i++) prompt[i] = 5;

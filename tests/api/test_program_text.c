@@ -234,6 +234,19 @@ static void test_no_id_is_allowed(void **state) {
       NULL, "no sequence of up to 4 ids has all words of force_words_ids");
 }
 
+/* A prompt that fills the 96 positions. */
+static void test_full_prompts(void **state) {
+  (void)state;
+  program_must(
+      "p=$(yes w5 | head -96 | tr '\\n' ' '); for o in '' '--max-new-tokens 1' '--max-new-tokens 9'; do "
+      "$V generate $T/gpt2 -p \"$p\" $o | wc -w; done",
+      0, "1\n1\n1\n", "");
+  program_must(
+      "echo '{\"max_length\": 96}' > $T/length && $V generate $T/gpt2 -p \"$(yes w5 | head -96 | tr '\\n' ' ')\" "
+      "-g $T/length",
+      4, NULL, "text 1 was skipped: expected fewer than 96 tokens, so that more have room, found 96");
+}
+
 static void test_refused(void **state) {
   (void)state;
   program_must("$V generate $T/gpt2 -p \"$(yes w5 | head -97 | tr '\\n' ' ')\"", 4, NULL,
@@ -521,6 +534,7 @@ static void test_embed(void **state) {
 PROGRAM_MAIN(word_models, cmocka_unit_test(test_prompts), cmocka_unit_test(test_whole_characters),
              cmocka_unit_test(test_beams_and_encoder), cmocka_unit_test(test_sampling),
              cmocka_unit_test(test_languages), cmocka_unit_test(test_batches), cmocka_unit_test(test_top_logprobs),
-             cmocka_unit_test(test_no_id_is_allowed), cmocka_unit_test(test_refused), cmocka_unit_test(test_fill_mask),
-             cmocka_unit_test(test_classify), cmocka_unit_test(test_embed), cmocka_unit_test(test_embed_folders),
-             cmocka_unit_test(test_embed_npy), cmocka_unit_test(test_images))
+             cmocka_unit_test(test_no_id_is_allowed), cmocka_unit_test(test_full_prompts),
+             cmocka_unit_test(test_refused), cmocka_unit_test(test_fill_mask), cmocka_unit_test(test_classify),
+             cmocka_unit_test(test_embed), cmocka_unit_test(test_embed_folders), cmocka_unit_test(test_embed_npy),
+             cmocka_unit_test(test_images))
