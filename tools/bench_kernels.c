@@ -66,8 +66,9 @@ static tool_sizes rows_of(const bench *b, size_t fallback) {
 
 int bench_matmul(bench *b) {
   const tool_args *a = b->args;
+  const char *format = a->weights && strcmp(a->weights, "auto") != 0 ? a->weights : NULL;
   return each_problem(b, "matmul", (tool_sizes[]){rows_of(b, 128), bench_sizes(&a->n, 512), bench_sizes(&a->k, 512)}, 3,
-                      a->weights);
+                      format);
 }
 
 int bench_ffn(bench *b) {

@@ -414,6 +414,8 @@ static void test_kernels_and_bench(void **state) {
       {"$V bench decoder --layers 1 --d-model 16 --heads 2 --d-ff 24 --vocab 8 --length 9 --tokens 2 --weights int8 "
        "--kv-cache f16 --no-roofs --seconds 0.01 --json | grep -A22 'step, weights int8, cache f16' | grep run_bytes",
        0, "run_bytes", ""},
+      {"$V bench matmul --m 3 --n 8 --k 16 --weights auto --filter naive --no-roofs --seconds 0.01", 0,
+       "matmul:3,8,16\n", ""},
       {"$V bench matmul --m 3 --n 8 --k 16 --weights bf16 --filter naive --no-roofs --seconds 0.01", 0,
        "matmul:3,8,16,bf16", ""},
       {"$V bench encoder --norm side", 2, NULL, "--norm: expected post or pre"},
