@@ -52,8 +52,9 @@ void vkf_text_added_cut(const vkf_text_added_set *set, vkf_text_string text, boo
     size_t start = at, end = at + token->pattern.size;
     at = end;
     if (token->single_word && !stands_alone(text, start, end)) continue;
-    if (token->lstrip) start = space_before(text, start, done);
+    if (token->lstrip) start = VKF_MAX(space_before(text, start, done), done);
     if (token->rstrip) end = space_after(text, end);
+    if (start >= end) continue; /* it is white space that the token before it took */
     if (done < start)
       vkf_text_pieces_push(out, (vkf_text_string){text.data + done, start - done}, -1, first && done == 0);
     vkf_text_pieces_push(out, (vkf_text_string){text.data + start, end - start}, token->id, first && start == 0);

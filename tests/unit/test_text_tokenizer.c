@@ -166,6 +166,20 @@ static void assert_encoded(const char *json, const char *text, const char *want)
   "\":5,\"xb\":6,\"A\":7}}"
 #define ADDED(fields) "{\"added_tokens\":[{\"id\":9,\"content\":\"<m>\"," fields "}]," WORDS "}"
 
+/* Tokens of white space behind one that takes it: with lstrip nothing is left for them. */
+static void added_white_space(void **state) {
+  (void)state;
+#define SPACES(fields) \
+  "{\"added_tokens\":[{\"id\":2,\"content\":\"b\",\"rstrip\":true},{\"id\":3,\"content\":\" \"" fields "}]," WORDS "}"
+  assert_encoded(SPACES(""), "b  a", "2 3 3 1");
+  assert_encoded(SPACES(",\"rstrip\":true"), "b a", "2 3 1");
+  assert_encoded(SPACES(",\"lstrip\":true"), "a b a", "1 3 2 1");
+  assert_encoded(SPACES(",\"lstrip\":true"), "b  a", "2 1");
+  assert_encoded(SPACES(",\"lstrip\":true,\"rstrip\":true"), "b   ", "2");
+  assert_encoded(SPACES(",\"lstrip\":true,\"rstrip\":true"), "a  a", "1 3 1");
+#undef SPACES
+}
+
 static void added_tokens(void **state) {
   (void)state;
   assert_encoded(ADDED("\"single_word\":true"), "<m>", "9");
@@ -559,6 +573,7 @@ int main(void) {
       cmocka_unit_test(cleaned_up),
       cmocka_unit_test(shipped_model),
       cmocka_unit_test(added_tokens),
+      cmocka_unit_test(added_white_space),
       cmocka_unit_test(special_tokens_in_texts),
       cmocka_unit_test(post_processors),
       cmocka_unit_test(byte_pairs),
