@@ -6,11 +6,13 @@
  * submit until shortly after the host has waited for it, and sleep otherwise.
  *
  * Owns these threads. None are started where they would take time from somebody: with fewer driver threads than cores,
- * and where the system limits the time of the process (a quota of its cgroup). Invariant: none is left when destroy()
- * returns.
+ * where the system limits the time of the process (a quota of its cgroup), and where the process has a low priority
+ * itself. Invariant: none is left when destroy() returns.
  */
-#define _GNU_SOURCE /* SCHED_IDLE, pthread_setaffinity_np */
+#define _GNU_SOURCE /* SCHED_IDLE, pthread_setaffinity_np, gettid */
+#include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,8 @@
 #if defined(__linux__)
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 enum { MAX_CORES = 32 /* as many threads as lavapipe has at most */ };
 #define SUBMIT_NS (UINT64_C(1000) * 1000 * 1000) /* a wait asks again before that */
@@ -30,6 +34,7 @@ enum { LOOKS = 64 /* pauses between two looks at the clock */ };
 typedef struct spinner {
   struct vkf_gpu_awake *awake;
   pthread_t thread;
+  _Atomic pid_t id; /* 0: it has not begun, or must not run at SCHED_IDLE and has ended */
   int core;
 } spinner;
 
@@ -54,7 +59,7 @@ static void pause_core(void) {
 }
 
 static void *spin(void *user) {
-  const spinner *own = user;
+  spinner *own = user;
   vkf_gpu_awake *a = own->awake;
   const struct sched_param none = {0};
   cpu_set_t core;
@@ -62,6 +67,7 @@ static void *spin(void *user) {
   CPU_SET(own->core, &core);
   if (pthread_setschedparam(pthread_self(), SCHED_IDLE, &none) != 0) return NULL;
   if (pthread_setaffinity_np(pthread_self(), sizeof core, &core) != 0) return NULL;
+  own->id = gettid();
   while (!a->ends) {
     while (vkf_clock_ns() < a->until_ns)
       for (int i = 0; i < LOOKS; i++) pause_core();
@@ -103,13 +109,37 @@ static bool is_limited(void) {
   return limited;
 }
 
+/* Whether the driver's threads, which inherit the caller's priority, stand far above SCHED_IDLE. Linux shares a core by
+ * weights: 1024 at nice 0, 110 at nice 10, 15 at nice 19, 3 for SCHED_IDLE. */
+static bool is_above(void) {
+  enum { NICEST = 10 };
+  errno = 0; /* -1 is a priority, too */
+  const int nice = getpriority(PRIO_PROCESS, 0);
+  return sched_getscheduler(0) != SCHED_IDLE && errno == 0 && nice <= NICEST;
+}
+
 /* The driver reads the same variables. */
 static bool is_wanted(const vkf_caps *caps, const cpu_set_t *cores) {
   const char *threads = getenv("LP_NUM_THREADS"), *asked = getenv("VKF_KEEP_AWAKE");
   const int n = CPU_COUNT(cores);
   if (caps->kind != VKF_DEVICE_CPU || caps->driver_id != VKF_DRIVER_ID_LAVAPIPE) return false;
   if ((asked && strcmp(asked, "0") == 0) || n < 2 || n > MAX_CORES) return false;
-  return (!threads || atoi(threads) >= n) && !is_limited();
+  return (!threads || atoi(threads) >= n) && is_above() && !is_limited();
+}
+
+/* A thread for each core. Signals are for the host's threads: handled here, they would wait for an idle core. */
+static void start(vkf_gpu_awake *a, const cpu_set_t *cores) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* which a new thread inherits */
+  for (int core = 0; core < CPU_SETSIZE; core++) {
+    spinner *s = &a->spinners[a->n_spinners];
+    if (!CPU_ISSET(core, cores)) continue;
+    *s = (spinner){.awake = a, .core = core};
+    if (pthread_create(&s->thread, NULL, spin, s) != 0) break;
+    a->n_spinners++;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 vkf_status vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps, vkf_gpu_awake **out) {
@@ -121,13 +151,7 @@ vkf_status vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps, vkf_gpu_awak
   a->env = env;
   pthread_mutex_init(&a->lock, NULL);
   pthread_cond_init(&a->rise, NULL);
-  for (int core = 0; core < CPU_SETSIZE; core++) {
-    spinner *s = &a->spinners[a->n_spinners];
-    if (!CPU_ISSET(core, &cores)) continue;
-    *s = (spinner){.awake = a, .core = core};
-    if (pthread_create(&s->thread, NULL, spin, s) != 0) break;
-    a->n_spinners++;
-  }
+  start(a, &cores);
   *out = a;
   return VKF_OK;
 }
@@ -154,10 +178,23 @@ void vkf_gpu_awake_done(vkf_gpu_awake *a) {
   if (a && --a->n_pending == 0) a->until_ns = vkf_clock_ns() + LINGER_NS;
 }
 
+/* Brings all threads to this thread's core, which is free while this thread waits for their end: on a core that others
+ * keep busy an end would take a second or more. */
+static void come_here(vkf_gpu_awake *a) {
+  cpu_set_t here;
+  const int core = sched_getcpu();
+  if (core < 0) return;
+  CPU_ZERO(&here);
+  CPU_SET(core, &here);
+  for (uint32_t i = 0; i < a->n_spinners; i++)
+    if (a->spinners[i].id) sched_setaffinity(a->spinners[i].id, sizeof here, &here);
+}
+
 void vkf_gpu_awake_destroy(vkf_gpu_awake **awake) {
   vkf_gpu_awake *a = *awake;
   *awake = NULL;
   if (!a) return;
+  come_here(a); /* while all that have an id live */
   a->ends = true;
   spin_until(a, 0);
   for (uint32_t i = 0; i < a->n_spinners; i++) pthread_join(a->spinners[i].thread, NULL);

@@ -4,12 +4,16 @@
 #include <dirent.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -94,6 +98,37 @@ static void runs_while_a_submit_is_pending(void **state) {
   assert_int_equal(list_tasks(tasks), 0);
 }
 
+static volatile sig_atomic_t n_signals;
+
+static void count_signal(int number) {
+  (void)number;
+  n_signals++;
+}
+
+/* A signal of the process waits for a thread of the host, even where all of these have it blocked. */
+static void signals_are_left_to_the_host(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  const struct sigaction counts = {.sa_handler = count_signal};
+  struct sigaction before;
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, SIGUSR1);
+  vkf_gpu_awake *awake = create(&env);
+  if (!awake) skip();
+  assert_int_equal(sigaction(SIGUSR1, &counts, &before), 0);
+  assert_int_equal(pthread_sigmask(SIG_BLOCK, &one, NULL), 0);
+  vkf_gpu_awake_submit(awake);
+  assert_int_equal(kill(getpid(), SIGUSR1), 0);
+  nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+  assert_int_equal(n_signals, 0);
+  assert_int_equal(pthread_sigmask(SIG_UNBLOCK, &one, NULL), 0);
+  assert_int_equal(n_signals, 1);
+  vkf_gpu_awake_destroy(&awake);
+  assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+}
+
 static void none_where_they_are_not_wanted(void **state) {
   (void)state;
   vkf_env env;
@@ -120,12 +155,82 @@ static void none_where_they_are_not_wanted(void **state) {
   vkf_gpu_awake_destroy(&none);
 }
 
+static cpu_set_t moved_to[MAX_TASKS];
+static size_t n_moved;
+
+/* In place of the system's. */
+int sched_setaffinity(pid_t id, size_t size, const cpu_set_t *cores) {
+  if (n_moved < MAX_TASKS) moved_to[n_moved++] = *cores;
+  return syscall(SYS_sched_setaffinity, id, size, cores) < 0 ? -1 : 0;
+}
+
+/* They end where the caller waits for them, because cores that others keep busy have no time for them. */
+static void ends_on_the_core_of_the_caller(void **state) {
+  (void)state;
+  vkf_env env;
+  int tasks[MAX_TASKS], last = 0;
+  cpu_set_t all, one;
+  vkf_env_init(&env, NULL);
+  vkf_gpu_awake *awake = create(&env);
+  if (!awake) skip();
+  const size_t n = list_tasks(tasks);
+  assert_true(come_to(tasks, n, 'S')); /* they have begun */
+  assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+  for (int core = 0; core < CPU_SETSIZE; core++)
+    if (CPU_ISSET(core, &all)) last = core;
+  CPU_ZERO(&one);
+  CPU_SET(last, &one);
+  assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+  n_moved = 0;
+  vkf_gpu_awake_destroy(&awake);
+  assert_int_equal(n_moved, n);
+  for (size_t i = 0; i < n; i++) assert_true(CPU_EQUAL(&moved_to[i], &one));
+  assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
+/* Whether a process of this priority has threads. */
+static bool has_threads(bool is_idle, int nice) {
+  const struct sched_param none = {0};
+  int status = 0;
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    vkf_env env;
+    vkf_gpu_awake *awake = NULL;
+    const vkf_caps caps = lavapipe();
+    vkf_env_init(&env, NULL);
+    if (setpriority(PRIO_PROCESS, 0, nice) != 0 || (is_idle && sched_setscheduler(0, SCHED_IDLE, &none) != 0)) _exit(2);
+    if (vkf_gpu_awake_create(&env, &caps, &awake) != VKF_OK) _exit(3);
+    const bool has = awake != NULL;
+    vkf_gpu_awake_destroy(&awake);
+    _exit(has);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) <= 1);
+  return WEXITSTATUS(status) == 1;
+}
+
+static void none_in_a_process_of_low_priority(void **state) {
+  (void)state;
+  const int nice = getpriority(PRIO_PROCESS, 0);
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  vkf_gpu_awake *awake = create(&env);
+  if (!awake || nice > 10) skip();
+  vkf_gpu_awake_destroy(&awake);
+  assert_true(has_threads(false, 10));
+  assert_false(has_threads(false, 11));
+  assert_false(has_threads(false, 19));
+  assert_false(has_threads(true, nice));
+}
+
 int main(void) {
   unsetenv("VKF_KEEP_AWAKE");
   unsetenv("LP_NUM_THREADS");
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(runs_while_a_submit_is_pending),
-      cmocka_unit_test(none_where_they_are_not_wanted),
+      cmocka_unit_test(runs_while_a_submit_is_pending),    cmocka_unit_test(signals_are_left_to_the_host),
+      cmocka_unit_test(none_where_they_are_not_wanted),    cmocka_unit_test(ends_on_the_core_of_the_caller),
+      cmocka_unit_test(none_in_a_process_of_low_priority),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
