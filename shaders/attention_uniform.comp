@@ -1,8 +1,7 @@
 // As attention.comp, with the same bits, for drivers that use one scalar load where all lanes load from the same
 // address. A lane computes one query, a workgroup SUBGROUP_SIZE of them. Rows of k and v are read by address.
 // Everything is unrolled over the head's width, which is a multiple of 4 and at most VKF_MAX_UNIFORM_WIDTH. Blocks that
-// no query sees are skipped. The loop over the keys of a block is unrolled where all lanes see the whole block; any
-// other block is taken AT_ONCE keys at a time.
+// no query sees are skipped. A block that all lanes see whole is taken PART keys at a time, any other one AT_ONCE.
 // FEW: has no code for whole blocks, so the driver compiles it sooner (docs/SPEED.md), and takes all blocks AT_ONCE
 // keys at a time.
 //
@@ -38,17 +37,50 @@ void raise(float risen) {
 }
 
 #ifndef FEW
-// A block that all lanes see whole. False: some key has no score, and nothing was done.
-bool whole_block(Place me, uint s0, Rows k, Rows v) {
+// Keys that a turn of a block's loops takes. Vectors of 8 lanes come with 16 registers and, on processors that were
+// measured, with code that is decoded again in each turn unless it is small (docs/SPEED.md). So they take half a block
+// at a time. For 16 lanes there is one turn, and no loop.
+const uint PART = SUBGROUP_SIZE == 8 ? 8 : VKF_KEY_BLOCK;
+const bool IN_PARTS = PART < VKF_KEY_BLOCK;
+// A zero that the compiler does not know: if it knew how many turns a loop has, it would unroll it.
+#define ZERO (IN_PARTS ? p.key_capacity >> 31 : 0)
+
+// PART rows of `width` elements have an address each, 128 bytes behind their beginning: instructions are shorter where
+// what they read is at most that far away.
+#define BYTES_OF_4 (16 / PER_WORD)
+#define ADDRESSES(rows, operand, row, width)                                                     \
+  uint64_t rows[PART];                                                                           \
+  rows[0] = packUint2x32(uvec2(rows_at(operand, (row) * (width)))) + uint64_t(128 + ZERO);       \
+  [[unroll]] for (uint j = 1; j < PART; j++) {                                                   \
+    rows[j] = rows[j - 1] + uint64_t((width) / 4 * BYTES_OF_4 + ZERO);                           \
+  }
+vec4 four_at(uint64_t row, uint d) { return unpack4(Rows(row + (int(d) * BYTES_OF_4 - 128)).v[0]); }
+
+// A block that all lanes see whole, from row `from` of k and v on. False: some key has no score, and nothing was done.
+bool whole_block(Place me, uint s0, uint from) {
   float score[VKF_KEY_BLOCK];
   float risen = top;
   bool all = true;
   [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) score[j] = 0.0;
-  [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++) {
-    [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
-      score[j] = products(q[d], unpack4(k.v[j * (KEY_WIDTH / 4) + d]), score[j]);
+  uint j0 = 0;
+  do {
+    float sum[PART];
+    ADDRESSES(k, 1, from + j0, KEY_WIDTH)
+    [[unroll]] for (uint j = 0; j < PART; j++) sum[j] = 0.0;
+    [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++) {
+      if (IN_PARTS) { // neighbouring instructions do not wait for each other
+        vec4 key[PART];
+        [[unroll]] for (uint j = 0; j < PART; j++) key[j] = four_at(k[j], d);
+        [[unroll]] for (uint c = 0; c < 4; c++) {
+          [[unroll]] for (uint j = 0; j < PART; j++) sum[j] = mad(q[d][c], key[j][c], sum[j]);
+        }
+      } else {
+        [[unroll]] for (uint j = 0; j < PART; j++) sum[j] = products(q[d], four_at(k[j], d), sum[j]);
+      }
     }
-  }
+    [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) score[j] = mix(score[j], sum[j % PART], j >= j0);
+    j0 += PART;
+  } while (IN_PARTS && j0 < VKF_KEY_BLOCK + ZERO);
   [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
     score[j] = scaled(me, s0 + j, score[j]);
     all = all && is_key(score[j]);
@@ -60,16 +92,23 @@ bool whole_block(Place me, uint s0, Rows k, Rows v) {
     score[j] = exp_below(score[j] - top);
     total += score[j];
   }
-  // Eight columns at a time, with their sums in registers. The test always holds; it keeps LLVM from mixing the columns
-  // of all turns.
-  [[unroll]] for (uint d0 = 0; d0 < VALUE_WIDTH / 4; d0 += 2) {
-    if (p.key_capacity + VALUE_WIDTH > d0) {
-      [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
-        [[unroll]] for (uint d = d0; d < min(d0 + 2, VALUE_WIDTH / 4); d++)
-          o[d] = mad(score[j], unpack4(v.v[j * (VALUE_WIDTH / 4) + d]), o[d]);
+  j0 = 0;
+  do {
+    float e[PART];
+    ADDRESSES(v, 2, from + j0, VALUE_WIDTH)
+    [[unroll]] for (uint j = 0; j < PART; j++) e[j] = j0 == 0 ? score[j] : score[VKF_KEY_BLOCK - PART + j];
+    // Eight columns at a time, with their sums in registers. The test always holds; it keeps LLVM from mixing the
+    // columns of all turns.
+    [[unroll]] for (uint d0 = 0; d0 < VALUE_WIDTH / 4; d0 += 2) {
+      if (p.key_capacity + VALUE_WIDTH > d0) {
+        [[unroll]] for (uint j = 0; j < PART; j++) {
+          [[unroll]] for (uint d = d0; d < min(d0 + 2, VALUE_WIDTH / 4); d++)
+            o[d] = mad(e[j], four_at(v[j], d), o[d]);
+        }
       }
     }
-  }
+    j0 += PART;
+  } while (IN_PARTS && j0 < VKF_KEY_BLOCK + ZERO);
   return true;
 }
 
@@ -152,10 +191,7 @@ void main() {
     if (!any) continue;
     bool is_done = false;
 #ifndef FEW
-    if (HAS_ANCESTRY == 0 && all) {
-      const uint from = key_row(first, s0);
-      is_done = whole_block(me, s0, rows_at(1, from * KEY_WIDTH), rows_at(2, from * VALUE_WIDTH));
-    }
+    if (HAS_ANCESTRY == 0 && all) is_done = whole_block(me, s0, key_row(first, s0));
 #endif
     if (!is_done) ragged_block(me, first, s0, min(end - s0, VKF_KEY_BLOCK));
   }

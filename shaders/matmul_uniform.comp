@@ -29,10 +29,12 @@ layout(constant_id = VKF_C_OUT_PAIRS) const uint PAIRS = 0;
 // and the compiler fixes the sizes of those.
 #define MAX_TM 6
 #define COLUMNS (VECTORS * SUBGROUP_SIZE)
-struct Step_x { vec4 at[DEPTH / 4]; };
+// x is read relative to so many bytes behind the beginning of a step: an instruction of AVX2 is shorter, and sooner
+// decoded, where what it reads is at most 128 bytes from the address that it has.
+#define MIDDLE (DEPTH > 32 ? 128 : 0)
 struct Step_w { FOUR_WORDS at[DEPTH / PER_WORD * COLUMNS / 4]; };
 struct Rest_w { FOUR_WORDS at[COLUMNS / 4]; };
-FROM_ADDRESS(4) Steps_x { Step_x step[]; };
+FROM_ADDRESS(4) Four_x { vec4 at; };
 FROM_ADDRESS(4) Steps_w { Step_w step[]; };
 FROM_ADDRESS(4) Rests_x { float at[]; };
 FROM_ADDRESS(4) Rests_w { Rest_w rest[]; };
@@ -60,10 +62,13 @@ void main() {
   [[unroll]] for (uint i = 0; i < TM * VECTORS; i++) sums[i] = 0.0;
   if (steps != 0) {
     uint s = 0;
+    // The compiler must not know it, or it would add it to MIDDLE.
+    const uint middle = MIDDLE == 0 ? 0 : MIDDLE + (p.k >> 31);
     do {
+      const uint64_t step = uint64_t(middle + s * (DEPTH * 4));
       [[unroll]] for (uint k = 0; k < DEPTH; k += 4) {
         vec4 a4[MAX_TM];
-        [[unroll]] for (uint i = 0; i < TM; i++) a4[i] = Steps_x(x[i]).step[s].at[k / 4];
+        [[unroll]] for (uint i = 0; i < TM; i++) a4[i] = Four_x(x[i] + step + (int(k) * 4 - MIDDLE)).at;
         [[unroll]] for (uint e = 0; e < 4; e++) {
           if (e % PER_WORD == 0) {
             [[unroll]] for (uint j = 0; j < VECTORS; j++)
