@@ -53,10 +53,11 @@ VKF_FN float erf_f32(float x) {
   return y;
 }
 
-/* x times the logistic function of z. The clamp is a little higher than the bounds count on, for the error of exp. */
+/* x times the logistic function of z: 0 times it for minus infinity. The clamp is a little higher than the bounds count
+ * on, for the error of exp. */
 VKF_FN float times_logistic(float x, float z) {
   const float clamped = z < -VKF_EXP_MAX - 1.0f ? VKF_EXP_MAX + 1.0f : -z;
-  return quotient(x, 1.0f + (is_nan(z) ? z : exp_of(clamped)));
+  return quotient(x, 1.0f + (is_nan(z) ? z : z < -3.402823466e38f ? -z : exp_of(clamped)));
 }
 
 /* tanh |x| = (1 - e)/(1 + e) with e = exp(-2|x|), which cannot overflow. */
