@@ -37,9 +37,8 @@ void raise(float risen) {
 }
 
 #ifndef FEW
-// Keys that a turn of a block's loops takes. Vectors of 8 lanes come with 16 registers and, on processors that were
-// measured, with code that is decoded again in each turn unless it is small (docs/SPEED.md). So they take half a block
-// at a time. For 16 lanes there is one turn, and no loop.
+// How many keys of a block are taken at a time. A processor with vectors of 8 lanes has 16 registers, and decodes long
+// code again in every turn (docs/SPEED.md), so it takes half a block. With 16 lanes a block is one turn, and no loop.
 const uint PART = SUBGROUP_SIZE == 8 ? 8 : VKF_KEY_BLOCK;
 const bool IN_PARTS = PART < VKF_KEY_BLOCK;
 // A zero that the compiler does not know: if it knew how many turns a loop has, it would unroll it.

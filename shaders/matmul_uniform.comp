@@ -62,7 +62,7 @@ void main() {
   [[unroll]] for (uint i = 0; i < TM * VECTORS; i++) sums[i] = 0.0;
   if (steps != 0) {
     uint s = 0;
-    // The compiler must not know it, or it would add it to MIDDLE.
+    // MIDDLE, but so that the compiler does not know it: it would fold what is added here and subtracted below.
     const uint middle = MIDDLE == 0 ? 0 : MIDDLE + (p.k >> 31);
     do {
       const uint64_t step = uint64_t(middle + s * (DEPTH * 4));

@@ -56,10 +56,11 @@ typedef struct vkf_case_run {
   vkf_arena arena;
 } vkf_case_run;
 vkf_status vkf_case_make(vkf_env *env, const vkf_case *c, vkf_case_run *out);
+void vkf_case_finish(vkf_case_run *run);
+
 /* A random number below n: the same for the same case, stream and i. */
 static inline uint32_t vkf_case_below(const vkf_case *c, uint64_t stream, uint64_t i, uint32_t n) {
   return (uint32_t)(vkf_rng_u64(c->seed, stream, i) % n);
 }
-void vkf_case_finish(vkf_case_run *run);
 
 #endif
