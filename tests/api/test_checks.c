@@ -145,7 +145,7 @@ static void check_with(const lie *l, vkf_check_result results[VKF_N_CHECKS]) {
   static struct vkf_kern_spirv modules[MAX_MODULES];
   static uint32_t words[MAX_WORDS];
   driver d = {NULL, NULL, 0};
-  driver_ok(&d, driver_try(&d, false, driver_print)); /* the layer would see the lie */
+  driver_ok(&d, driver_try(&d, DRIVER_PLAIN, driver_print)); /* the layer would see the lie */
   assert_between(vkf_kern_spirv_count, 1, MAX_MODULES - 1);
   memcpy(modules, vkf_kern_spirv_table, (vkf_kern_spirv_count + 1) * sizeof *modules);
   struct vkf_kern_spirv *m = modules;
@@ -216,7 +216,7 @@ static void drivers_that_compile_other_matrices(void **state) {
   };
   driver d = {NULL, NULL, 0};
   (void)state;
-  driver_ok(&d, driver_try(&d, false, driver_print));
+  driver_ok(&d, driver_try(&d, DRIVER_PLAIN, driver_print));
   const bool has_matrices = can_be_tried(d.device, VKF_CHECK_OF_MATRIX);
   driver_close(&d);
   if (!has_matrices) skip();
@@ -227,7 +227,7 @@ static void drivers_that_compile_other_matrices(void **state) {
 static void claim_more(vkf_check check, const char *words, void (*change)(vkf_caps *caps)) {
   vkf_check_result results[VKF_N_CHECKS] = {{0}};
   driver d = {NULL, NULL, 0};
-  driver_ok(&d, driver_try(&d, false, driver_print));
+  driver_ok(&d, driver_try(&d, DRIVER_PLAIN, driver_print));
   vkf_caps caps = *vkf_gpu_device_caps(d.device->gpu);
   caps.subgroup_size_control = false;
   change(&caps);
@@ -264,7 +264,7 @@ static void shaders_that_do_not_compile(void **state) {
     const char *module = vkf_tune_check_row(check)->module;
     vkf_check_result results[VKF_N_CHECKS] = {{0}};
     driver d = {NULL, NULL, 0};
-    driver_ok(&d, driver_try(&d, false, driver_print));
+    driver_ok(&d, driver_try(&d, DRIVER_PLAIN, driver_print));
     if (module && can_be_tried(d.device, check)) {
       vkf_gpu_inject(d.device->gpu, &(vkf_gpu_faults){.fail_pipeline = module});
       driver_ok(&d, vkf_tune_checks_run(d.device->gpu, vkf_kern_spirv_table, ALL_CHECKS, results));
@@ -298,7 +298,7 @@ static void halves_are_read_by_hand(void **state) {
                       .format = VKF_FORMAT_F16};
   driver d = {NULL, NULL, 0};
   vkf_case_program p = {0};
-  driver_ok(&d, driver_try(&d, false, driver_print));
+  driver_ok(&d, driver_try(&d, DRIVER_PLAIN, driver_print));
   vkf_caps caps = *vkf_gpu_device_caps(d.device->gpu);
   vkf_tune_check_mark_failed(&caps, VKF_CHECK_OF_HALF);
   vkf_gpu_device_lower(d.device->gpu, &caps);
@@ -329,7 +329,7 @@ static void kernels_that_do_not_compile(void **state) {
   size_t n;
   const vkf_case *c = vkf_op_cases(VKF_OP_MATMUL, &n);
   driver d = {NULL, NULL, 0};
-  driver_ok(&d, driver_try(&d, false, driver_print));
+  driver_ok(&d, driver_try(&d, DRIVER_PLAIN, driver_print));
   vkf_backend *backend = d.device->backend;
   driver_ok(&d, vkf_case_program_init(backend, c, NULL, &p));
   snprintf(first, sizeof first, "%s", backend->table->node_variant(p.program, 0, NULL));
@@ -353,7 +353,7 @@ static void a_lost_device_refutes_nothing(void **state) {
   (void)state;
   vkf_check_result results[VKF_N_CHECKS] = {{0}};
   driver d = {NULL, NULL, 0};
-  driver_ok(&d, driver_try(&d, false, driver_print));
+  driver_ok(&d, driver_try(&d, DRIVER_PLAIN, driver_print));
   vkf_gpu_inject(d.device->gpu, &(vkf_gpu_faults){.lose_submit = 1});
   assert_int_equal(vkf_tune_checks_run(d.device->gpu, vkf_kern_spirv_table, ALL_CHECKS, results),
                    VKF_ERROR_DEVICE_LOST);

@@ -77,10 +77,10 @@ static void run(driver *d, const row *r, vkf_result **out) {
 
 static void test_same_bits(void **state) {
   (void)state;
+  driver whole, cut;
+  open_limited(&whole, 0, 0, 0);
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
-    driver whole, cut;
     vkf_result *expected = NULL, *found = NULL;
-    open_limited(&whole, 0, 0, 0);
     open_limited(&cut, rows[i].range, 0, 0);
     print_message("  %s, %s\n", rows[i].folder, vkf_storage_name(rows[i].weights));
     run(&whole, &rows[i], &expected);
@@ -88,9 +88,9 @@ static void test_same_bits(void **state) {
     same_arrays(expected, found);
     vkf_result_destroy(&expected);
     vkf_result_destroy(&found);
-    driver_close(&whole);
     driver_close(&cut);
   }
+  driver_close(&whole);
 }
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
@@ -143,12 +143,12 @@ static void test_batches_are_split(void **state) {
     unsigned split;  /* batches, at least */
   } folders[] = {{"bart", 66048, 0, 3}, {"gpt2", 98560, 0, 1}, {"bart", 0, 64, 1}};
   (void)state;
+  driver whole, cut;
+  open_limited(&whole, 0, 0, 0);
   for (size_t i = 0; i < VKF_COUNT(folders); i++) {
-    driver whole, cut;
     vkf_result *expected[4] = {NULL}, *found[4] = {NULL};
     told tokens[2] = {{{0}}, {{0}}};
     print_message("  %s\n", folders[i].folder);
-    open_limited(&whole, 0, 0, 0);
     open_limited(&cut, folders[i].most, folders[i].most, folders[i].groups);
     use(&whole, folders[i].folder, expected, &tokens[0]);
     n_split = 0;
@@ -158,9 +158,9 @@ static void test_batches_are_split(void **state) {
     assert_memory_equal(&tokens[0], &tokens[1], sizeof tokens[0]);
     for (int k = 0; k < 4; k++) vkf_result_destroy(&expected[k]);
     for (int k = 0; k < 4; k++) vkf_result_destroy(&found[k]);
-    driver_close(&whole);
     driver_close(&cut);
   }
+  driver_close(&whole);
 }
 
 /* What is not split is refused by name. */

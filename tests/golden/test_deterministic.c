@@ -9,80 +9,53 @@
 
 enum { SPECIAL_ROOM = 1 << 20 };
 
-/* A device of its own, in a context of the reproducible mode, and what the folder's model computes on it. */
-typedef struct side {
-  vkf_context *context;
-  vkf_device *device;
-  vkf_model *model;
-  vkf_result *expected, *found;
-} side;
-
-static void side_ok(const side *s, vkf_status status) {
-  if (status != VKF_OK) fail_msg("%s: %s", vkf_status_name(status), last_message(s->context));
-}
-
-static void side_run(side *s, const char *folder, const char *device, int deterministic) {
+/* What a folder's model computes on a device. */
+static vkf_result *run(const driver *d, const char *folder) {
   char path[GOLDEN_PATH];
+  vkf_model *model = NULL;
+  vkf_result *expected = NULL, *found = NULL;
   vkf_array inputs[GOLDEN_MAX_INPUTS];
-  memset(s, 0, sizeof *s);
-  assert_int_equal(
-      vkf_context_create(&(vkf_context_params){VKF_CONTEXT_PARAMS_INIT, .deterministic = deterministic}, &s->context),
-      VKF_OK);
-  side_ok(s, vkf_device_open(s->context, device, &s->device));
-  side_ok(s, vkf_model_open(s->device, golden_path(path, folder, "."), &s->model));
-  side_ok(s, vkf_arrays_read(s->context, golden_path(path, folder, "expected.safetensors"), &s->expected));
-  size_t n = golden_inputs(s->expected, inputs);
-  side_ok(s, vkf_session_run(session_of(s->model), inputs, n,
-                             &(vkf_run_params){VKF_RUN_PARAMS_INIT, .hidden_states = 1, .attentions = 1}, &s->found));
-}
-
-static void side_close(side *s) {
-  vkf_result_destroy(&s->found);
-  vkf_result_destroy(&s->expected);
-  close_model(&s->model);
-  vkf_device_close(&s->device);
-  vkf_context_destroy(&s->context);
+  const vkf_run_params all = {VKF_RUN_PARAMS_INIT, .hidden_states = 1, .attentions = 1};
+  driver_ok(d, vkf_model_open(d->device, golden_path(path, folder, "."), &model));
+  driver_ok(d, vkf_arrays_read(d->context, golden_path(path, folder, "expected.safetensors"), &expected));
+  driver_ok(d, vkf_session_run(session_of(model), inputs, golden_inputs(expected, inputs), &all, &found));
+  vkf_result_destroy(&expected);
+  close_model(&model);
+  return found;
 }
 
 /* Elements whose bits differ, over all outputs. */
-static size_t count_differences(const char *folder, const side *a, const side *b) {
+static size_t count_differences(const char *folder, const driver *one, const driver *other) {
   size_t different = 0;
-  assert_true(vkf_result_count(a->found) > 0);
-  assert_int_equal(vkf_result_count(a->found), vkf_result_count(b->found));
-  for (size_t i = 0; i < vkf_result_count(a->found); i++) {
-    const vkf_array *x = vkf_result_at(a->found, i), *y = vkf_result_find(b->found, x->name);
+  vkf_result *a = run(one, folder), *b = run(other, folder);
+  assert_true(vkf_result_count(a) > 0);
+  assert_int_equal(vkf_result_count(a), vkf_result_count(b));
+  for (size_t i = 0; i < vkf_result_count(a); i++) {
+    const vkf_array *x = vkf_result_at(a, i), *y = vkf_result_find(b, x->name);
     size_t n = 1, before = different;
     if (!y) fail_msg("%s: no %s on the other device", folder, x->name);
     for (size_t j = 0; j < x->rank; j++) n *= x->shape[j];
     for (size_t j = 0; j < n; j++) different += ((const uint32_t *)x->data)[j] != ((const uint32_t *)y->data)[j];
     if (different > before) print_message("  %s: %s: %zu of %zu\n", folder, x->name, different - before, n);
   }
+  vkf_result_destroy(&a);
+  vkf_result_destroy(&b);
   return different;
 }
 
 static void test_bits_of_the_scalar_path(void **state) {
-  (void)state;
   static const char *const folders[] = {"marian",        "gpt-neox",          "llama-yarn",
                                         "t5-v1.1-gated", "bert-model-pooled", "vit"};
-  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-    side own, ref;
-    side_run(&own, folders[i], NULL, 1);
-    side_run(&ref, folders[i], "ref", 1);
-    if (count_differences(folders[i], &own, &ref) > 0) fail_msg("%s: the bits differ", folders[i]);
-    side_close(&own);
-    side_close(&ref);
-  }
+  driver ref = *(driver *)*state; /* in the same context */
+  driver_ok(&ref, vkf_device_open(ref.context, "ref", &ref.device));
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+    if (count_differences(folders[i], *state, &ref) > 0) fail_msg("%s: the bits differ", folders[i]);
+  vkf_device_close(&ref.device);
 }
 
 /* The mode changes what is computed: else the test above would compare a device with itself. */
 static void test_the_mode_is_another(void **state) {
-  (void)state;
-  side plain, exact;
-  side_run(&plain, "marian", NULL, 0);
-  side_run(&exact, "marian", NULL, 1);
-  assert_true(count_differences("marian", &plain, &exact) > 0);
-  side_close(&plain);
-  side_close(&exact);
+  assert_true(count_differences("marian", *state, driver_shared(DRIVER_PLAIN)) > 0);
 }
 
 /* ---- special values, op by op ------------------------------------------------------------------------------------ */
@@ -193,16 +166,11 @@ static size_t run_special(vkf_context *context, vkf_backend *backend, const vkf_
 /* A few cases of every op, with special values of every kind, have the scalar path's bits. An element that the op does
  * not write holds a NaN on both. */
 static void test_special_values(void **state) {
-  (void)state;
+  driver *d = *state;
   static uint32_t own[SPECIAL_ROOM], expected[SPECIAL_ROOM];
-  vkf_context *context = NULL;
-  vkf_device *device = NULL;
   vkf_backend *ref = NULL;
   size_t n_bad_ops = 0;
-  assert_int_equal(vkf_context_create(&(vkf_context_params){VKF_CONTEXT_PARAMS_INIT, .deterministic = 1}, &context),
-                   VKF_OK);
-  if (vkf_device_open(context, NULL, &device) != VKF_OK) fail_msg("%s", last_message(context));
-  assert_int_equal(vkf_ref_backend_create(&context->env, &ref), VKF_OK);
+  assert_int_equal(vkf_ref_backend_create(&d->context->env, &ref), VKF_OK);
   ref->reproducible = true;
   for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
     size_t n_cases = 0, n_compared = 0, n_different = 0;
@@ -210,8 +178,8 @@ static void test_special_values(void **state) {
     for (size_t i = 0; i < n_cases; i += VKF_MAX(n_cases / 6, (size_t)1)) {
       for (size_t kind = 0; kind < VKF_COUNT(kinds); kind++) {
         const size_t every = kind == 0 ? 2 : 40;
-        const size_t n = run_special(context, device->backend, &cases[i], NULL, kind, every, own);
-        assert_int_equal(run_special(context, ref, &cases[i], NULL, kind, every, expected), n);
+        const size_t n = run_special(d->context, d->device->backend, &cases[i], NULL, kind, every, own);
+        assert_int_equal(run_special(d->context, ref, &cases[i], NULL, kind, every, expected), n);
         size_t at = 0, before = n_different;
         for (size_t e = 0; e < n; e++) {
           if (own[e] == expected[e]) continue;
@@ -227,8 +195,6 @@ static void test_special_values(void **state) {
   }
   assert_int_equal(n_bad_ops, 0);
   ref->table->destroy(&ref);
-  vkf_device_close(&device);
-  vkf_context_destroy(&context);
 }
 
 /* Without the mode, too, subnormal numbers are no ties for top_k, in any of its kernels. */
@@ -259,5 +225,5 @@ static void test_ties_of_tiny_numbers(void **state) {
   ref->table->destroy(&ref);
 }
 
-DRIVER_MAIN(cmocka_unit_test(test_bits_of_the_scalar_path), cmocka_unit_test(test_the_mode_is_another),
-            cmocka_unit_test(test_special_values), DRIVER_TEST(test_ties_of_tiny_numbers))
+DRIVER_MAIN(DRIVER_TEST_REPRODUCIBLE(test_bits_of_the_scalar_path), DRIVER_TEST_REPRODUCIBLE(test_the_mode_is_another),
+            DRIVER_TEST_REPRODUCIBLE(test_special_values), DRIVER_TEST(test_ties_of_tiny_numbers))

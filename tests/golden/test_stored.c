@@ -85,15 +85,9 @@ static void test_halves_that_are_copied_give_the_bits_of_float32(void **state) {
 
 /* That mode changes tiny numbers after they were read, so it copies nothing. */
 static void test_the_reproducible_mode_lets_in_what_a_file_stores(void **state) {
-  (void)state;
-  driver d = {NULL};
-  assert_int_equal(vkf_context_create(&(vkf_context_params){VKF_CONTEXT_PARAMS_INIT, .deterministic = 1}, &d.context),
-                   VKF_OK);
-  driver_ok(&d, vkf_device_open(d.context, NULL, &d.device));
-  visit(&d, "llama", &stored[0], false);
-  visit(&d, "llama", &stored[1], false);
-  visit(&d, "llama", &stored[1], true);
-  driver_close(&d);
+  visit(*state, "llama", &stored[0], false);
+  visit(*state, "llama", &stored[1], false);
+  visit(*state, "llama", &stored[1], true);
 }
 
 /* Memory of a device that is not mapped gets its weights through the ring of uploads. */
@@ -130,5 +124,5 @@ static void test_weights_that_are_uploaded_are_those_that_are_mapped(void **stat
 }
 
 DRIVER_MAIN(DRIVER_TEST(test_halves_that_are_copied_give_the_bits_of_float32),
-            cmocka_unit_test(test_the_reproducible_mode_lets_in_what_a_file_stores),
+            DRIVER_TEST_REPRODUCIBLE(test_the_reproducible_mode_lets_in_what_a_file_stores),
             DRIVER_TEST(test_weights_that_are_uploaded_are_those_that_are_mapped))
