@@ -6,11 +6,12 @@
  * seconds for a large tile).
  * VKF_OP_SHARE=STRIDE,FIRST: one case in STRIDE, from FIRST on; CMake gives each driver other ones. A variant of matmul
  * runs a quarter of this share, and the rest of all cases with one epilogue (with split K, which is compiled for each
- * K, an eighth of them; of gates fewer), and those of a long K not at all: op.turns has each variant at the longest K
- * that it takes.
+ * K, an eighth of them, half on each driver; of gates fewer), and those of a long K not at all: op.turns has each
+ * variant at the longest K that it takes.
  * `vkformer validate --ops` (scripts/accept) runs all cases on each.
  * VKF_OP_SUBGROUP=N: forced variants that are not written for subgroups of N run their share of the cases in float32
- * alone, because another driver or vector width runs the rest; those that are run four times the share.
+ * alone, because another driver or vector width runs the rest, and chosen ones a quarter; those that are written for
+ * them run four times the share.
  * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32; NAME,NAME...: these, on VKF_OP_SHARE.
  * VKF_OP_CASES=all in the environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others.
  * Buffers end at pages that nobody may touch, where the driver's memory has such pages (guard_pages.c): a kernel that
@@ -130,6 +131,17 @@ static bool asks_for_one_variant(void) {
   return asked && *asked && !strchr(asked, ',');
 }
 
+/* Is the variant that is chosen for a case one that another driver runs, too? See VKF_OP_SUBGROUP. */
+static bool is_chosen_elsewhere(driver *d, const vkf_case *c) {
+  vkf_backend *backend = d->device->backend;
+  vkf_case_program r;
+  if (!own_subgroup()) return false;
+  driver_ok(d, vkf_case_program_init(backend, c, NULL, &r));
+  const vkf_variant *v = vkf_kern_find(backend->table->node_variant(r.program, 0, NULL));
+  vkf_case_program_finish(&r);
+  return v && v->subgroup != own_subgroup();
+}
+
 static void test_every_case(void **state) {
   if (!is_asked_variant(NULL)) skip();
   for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
@@ -137,15 +149,12 @@ static void test_every_case(void **state) {
     if (!is_asked(op)) continue;
     const vkf_case *cases = vkf_op_cases(op, &n);
     assert_true(n > 0);
-    for (size_t i = 0; i < n; i++) n_ran += is_in_my_half(op + i) && verify(*state, &cases[i], NULL);
+    for (size_t i = 0; i < n; i++) {
+      if (!is_in_my_half(op + i) || (i / 2 % 4 != 0 && is_chosen_elsewhere(*state, &cases[i]))) continue;
+      n_ran += verify(*state, &cases[i], NULL);
+    }
     assert_true(n_ran > 0);
   }
-}
-
-/* VKF_OP_SUBGROUP, or 0. */
-static uint32_t own_subgroup(void) {
-  const char *subgroup = getenv("VKF_OP_SUBGROUP");
-  return subgroup ? (uint32_t)strtoul(subgroup, NULL, 10) : 0;
 }
 
 /* See VKF_OP_SUBGROUP. */
@@ -201,8 +210,8 @@ static void test_every_variant(void **state) {
       if (!takes_long && is_long(&cases[c])) continue;
       vkf_case plain = whole || cases[c].op != VKF_OP_MATMUL ? cases[c] : with_one_epilogue(&cases[c]);
       plain.format = format_of(&variants[i]);
-      const bool is_rest =
-          plain.op == VKF_OP_MATMUL && (!variants[i].combine || c % 8 == i % 8) && !leaves_gates(&plain, c, i);
+      const bool is_rest = plain.op == VKF_OP_MATMUL && !leaves_gates(&plain, c, i) &&
+                           (!variants[i].combine || (c % 8 == i % 8 && is_in_my_half(c / 8)));
       if (whole || (is_rest && runs_all(&variants[i]))) n_ran += verify(d, &plain, name);
     }
     for (size_t c = 0; c < n_cases && !n_ran; c++) {
@@ -455,13 +464,13 @@ static void record_what_ran(void **state) {
 
 /* See guard_pages.c. */
 static int setup(void **state) {
-  driver_setup_shared(state);
-  vkf_gpu_inject(driver_shared()->device->gpu, &(vkf_gpu_faults){.end_at = 4096});
+  driver_setup(state);
+  vkf_gpu_inject(driver_shared(DRIVER_WITH_LAYER)->device->gpu, &(vkf_gpu_faults){.end_at = 4096});
   return 0;
 }
 #define GUARDED(name) cmocka_unit_test_setup(name, setup)
 
-DRIVER_MAIN_SHARED(GUARDED(test_every_case), GUARDED(test_every_variant), GUARDED(test_every_format),
-                   GUARDED(test_wide_activations), GUARDED(test_cache_rounding), GUARDED(test_q8_rounding),
-                   GUARDED(test_pipelines_are_shared), GUARDED(test_a_class_has_one_set_of_bits),
-                   cmocka_unit_test(record_what_ran))
+DRIVER_MAIN(GUARDED(test_every_case), GUARDED(test_every_variant), GUARDED(test_every_format),
+            GUARDED(test_wide_activations), GUARDED(test_cache_rounding), GUARDED(test_q8_rounding),
+            GUARDED(test_pipelines_are_shared), GUARDED(test_a_class_has_one_set_of_bits),
+            cmocka_unit_test(record_what_ran))

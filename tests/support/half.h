@@ -7,11 +7,19 @@
 #define VKF_TESTS_SUPPORT_HALF_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 static inline bool is_in_my_half(size_t i) {
   const char *half = getenv("VKF_OP_HALF");
   return !half || !*half || getenv("VKF_OP_CASES") || getenv("VKF_OP_VARIANT") || i % 2 == strtoul(half, NULL, 10);
+}
+
+/* VKF_OP_SUBGROUP: on lavapipe with 512 bits, the subgroup size whose kernels no other driver runs; 0: there is none.
+ */
+static inline uint32_t own_subgroup(void) {
+  const char *subgroup = getenv("VKF_OP_SUBGROUP");
+  return subgroup ? (uint32_t)strtoul(subgroup, NULL, 10) : 0;
 }
 
 #endif
