@@ -46,6 +46,10 @@
  * running or measuring ops) returns VKF_ERROR_ARGUMENT. Closing a model, a short list, a device or the context there,
  * or destroying the callback's session, does nothing.
  *
+ * Processes: a child that fork() made opens contexts, devices and models of its own. Of its parent's it may use
+ * tokenizers, results and what computes on "ref". Calls that need a Vulkan device of its parent return
+ * VKF_ERROR_ARGUMENT; closing or destroying such a thing does nothing, and the memory ends with the child.
+ *
  * Errors: functions that can fail return vkf_status. vkf_session_message() says why a session's last failed call
  * failed, vkf_context_message() why any other one did: what was expected, what was found, where.
  *

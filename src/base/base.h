@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <vkformer/vkformer.h>
 
@@ -58,6 +59,7 @@ typedef struct vkf_env {
   vkf_status first;   /* status of the first cause; VKF_OK: none */
   char message[1024]; /* its sentence */
   bool too_large;     /* its cause: a tensor or a grid exceeds a limit of the device, so a smaller batch may fit */
+  pid_t process;      /* that made its Vulkan objects; 0: it has none. Of an environment with a parent it is there */
   _Atomic uint64_t n_allocations; /* calls that wanted memory, ever */
   uint64_t fail_at;               /* fault injection: the allocation with this number (from 1) fails; 0: none */
   _Atomic uint64_t live_bytes;    /* host bytes held now through this environment and its children */
@@ -101,9 +103,12 @@ void vkf_env_callback_end(const vkf_env_callback *callback);
   } while (0)
 /* Whether this thread is inside a callback of the environment, of a child of it or of its parent. */
 bool vkf_env_callback_runs(const vkf_env *env);
-/* The same, and if so records that `call`, a function of the library that would disturb the one whose callback it is,
- * is refused there. */
-bool vkf_env_in_callback(vkf_env *env, const char *call);
+/* Whether this process is a child of the one that made the environment's Vulkan objects. A driver's threads are not in
+ * it, so it would wait for them forever; and what it destroyed would be gone from a GPU for its parent, too. If so,
+ * records that `call`, a function of the library, is refused there. */
+bool vkf_env_in_child(vkf_env *env, const char *call);
+/* The same, also if `call` would disturb a function of the library inside whose callback this thread is. */
+bool vkf_env_refuses(vkf_env *env, const char *call);
 
 /* ---- host memory ------------------------------------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void *reallocate_by_libc(void *user, void *old, size_t size) {
   (void)user;
@@ -120,7 +121,17 @@ bool vkf_env_callback_runs(const vkf_env *env) {
   return false;
 }
 
-bool vkf_env_in_callback(vkf_env *env, const char *call) {
+bool vkf_env_in_child(vkf_env *env, const char *call) {
+  const pid_t process = env->parent != NULL ? env->parent->process : env->process;
+  if (process == 0 || process == getpid()) return false;
+  vkf_env_clear(env);
+  vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+               "%s() cannot be called in a child process: open a context, a device and a model of its own there", call);
+  return true;
+}
+
+bool vkf_env_refuses(vkf_env *env, const char *call) {
+  if (vkf_env_in_child(env, call)) return true;
   if (!vkf_env_callback_runs(env)) return false;
   vkf_env_clear(env);
   vkf_env_fail(env, VKF_ERROR_ARGUMENT,

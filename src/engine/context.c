@@ -66,7 +66,7 @@ done:
 }
 
 void vkf_context_destroy(vkf_context **context) {
-  if (context && *context && !vkf_env_in_callback(&(*context)->env, "vkf_context_destroy")) destroy(context);
+  if (context && *context && !vkf_env_refuses(&(*context)->env, "vkf_context_destroy")) destroy(context);
 }
 
 const char *vkf_context_message(const vkf_context *ctx) {

@@ -120,7 +120,7 @@ vkf_status vkf_model_describe_plan(vkf_model *m, size_t batch, size_t length, vk
   if (!out) return vkf_engine_null(m->env, "out");
   vkf_session own = {.model = m, .env = m->env};
   *out = NULL;
-  if (vkf_env_in_callback(m->env, "vkf_model_describe_plan")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(m->env, "vkf_model_describe_plan")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(m->env);
   vkf_engine_plan_cache_init(&own.plan_cache, m->env, m->dev->backend, m->net, m->weights);
   const vkf_status st = describe_plans(&own, batch, length, out);

@@ -229,6 +229,7 @@ vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **
   vkf_device *dev = NULL;
   size_t index = 0;
   *out = NULL;
+  if (vkf_env_in_child(&ctx->env, "vkf_device_open")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(&ctx->env);
   if (!selector || !*selector) selector = getenv("VKF_DEVICE");
   if (selector && !*selector) selector = NULL;
@@ -262,6 +263,7 @@ vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles,
   vkf_device *dev = NULL;
   vkf_device_handles own;
   *out = NULL;
+  if (vkf_env_in_child(&ctx->env, "vkf_device_adopt")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(&ctx->env);
   if (!handles) VKF_FAIL(&ctx->env, VKF_ERROR_ARGUMENT, "expected handles of a device to adopt, found NULL");
   VKF_TRY(VKF_PARAMS_READ(&ctx->env, vkf_device_handles, handles, &own));
@@ -276,5 +278,5 @@ done:
 }
 
 void vkf_device_close(vkf_device **device) {
-  if (device && *device && !vkf_env_in_callback(&(*device)->ctx->env, "vkf_device_close")) destroy(device);
+  if (device && *device && !vkf_env_refuses(&(*device)->ctx->env, "vkf_device_close")) destroy(device);
 }

@@ -7,7 +7,7 @@
 #include "tune/tuned.h"
 
 static vkf_status need_kernels(vkf_device *dev, const char *call) {
-  if (vkf_env_in_callback(&dev->ctx->env, call)) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(&dev->ctx->env, call)) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(&dev->ctx->env);
   if (dev->gpu) return VKF_OK;
   return vkf_env_fail(&dev->ctx->env, VKF_ERROR_ARGUMENT,
@@ -43,7 +43,7 @@ void vkf_context_skip_checks(vkf_context *ctx) {
 vkf_status vkf_device_run_checks(vkf_device *dev, vkf_check_fn on_check, void *user) {
   if (!dev) return VKF_ERROR_ARGUMENT;
   if (!on_check) return vkf_engine_null(&dev->ctx->env, "on_check");
-  if (vkf_env_in_callback(&dev->ctx->env, "vkf_device_run_checks")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(&dev->ctx->env, "vkf_device_run_checks")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(&dev->ctx->env);
   if (!dev->gpu) return VKF_OK;
   VKF_CALL(vkf_tune_probe_checks(&dev->tuning, true));

@@ -88,7 +88,7 @@ static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, cons
   vkf_weight_source source;
   vkf_model_params p;
   *out = NULL;
-  if (vkf_env_in_callback(env, files->folder ? "vkf_model_open" : "vkf_model_open_memory")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(env, files->folder ? "vkf_model_open" : "vkf_model_open_memory")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(env);
   VKF_TRY(VKF_PARAMS_READ(env, vkf_model_params, params, &p));
   VKF_TRY(check_source(env, files));
@@ -150,14 +150,14 @@ vkf_status vkf_model_open_memory(vkf_device *dev, const vkf_memory_file *files, 
 }
 
 void vkf_model_close(vkf_model **model) {
-  if (model && *model && !vkf_env_in_callback((*model)->env, "vkf_model_close")) destroy(model);
+  if (model && *model && !vkf_env_refuses((*model)->env, "vkf_model_close")) destroy(model);
 }
 
 vkf_status vkf_model_make_folder(vkf_context *ctx, const char *config_path, const char *folder,
                                  const vkf_make_params *params) {
   if (!ctx) return VKF_ERROR_ARGUMENT;
   vkf_make_params p;
-  if (vkf_env_in_callback(&ctx->env, "vkf_model_make_folder")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(&ctx->env, "vkf_model_make_folder")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(&ctx->env);
   if (!config_path || !folder)
     return vkf_env_fail(&ctx->env, VKF_ERROR_ARGUMENT, "expected a config.json and a folder, found NULL");

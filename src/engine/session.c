@@ -53,6 +53,7 @@ vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params
   if (!model) return VKF_ERROR_ARGUMENT;
   vkf_status st = VKF_OK;
   vkf_context *ctx = model->dev->ctx;
+  if (vkf_env_in_child(&ctx->env, "vkf_session_create")) return VKF_ERROR_ARGUMENT;
   if (!out) {
     pthread_mutex_lock(&ctx->lock);
     st = vkf_engine_null(&ctx->env, "out");
@@ -94,7 +95,7 @@ done:
 }
 
 void vkf_session_destroy(vkf_session **session) {
-  if (!session || !*session || vkf_env_in_callback(&(*session)->own, "vkf_session_destroy")) return;
+  if (!session || !*session || vkf_env_refuses(&(*session)->own, "vkf_session_destroy")) return;
   vkf_session *s = *session, **at = &s->ctx->sessions;
   pthread_mutex_lock(&s->busy); /* a call of another thread ends first */
   free_parts(s);

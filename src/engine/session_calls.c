@@ -32,7 +32,7 @@ static bool take(vkf_session *s) {
 vkf_status vkf_engine_session_begin(vkf_session *s, const char *call) {
   if (!s) return VKF_ERROR_ARGUMENT;
   vkf_status st = VKF_OK;
-  if (vkf_env_in_callback(&s->own, call)) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(&s->own, call)) return VKF_ERROR_ARGUMENT;
   if (!take(s)) {
     refusal.session = s;
     refusal.created = s->created;

@@ -3,6 +3,7 @@
  * Owns the VkDevice if it was made here, and always the queue's command pool, pipelines and log. Refuses work once the
  * device is lost. Invariant: caps names exactly the features that are enabled on the handle.
  */
+#include <unistd.h>
 
 #include "gpu/vk.h"
 
@@ -133,6 +134,7 @@ vkf_status vkf_gpu_device_adopt(vkf_env *env, const vkf_device_handles *handles,
   device->queue_family = handles->queue_family;
   device->get_device_proc_addr = vk.GetDeviceProcAddr;
   VKF_TRY(init(device, false));
+  env->process = getpid();
   *out = device;
 done:
   if (st != VKF_OK) vkf_gpu_device_destroy(&device);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gpu/vk.h"
 
@@ -250,6 +251,7 @@ vkf_status vkf_gpu_instance_create(vkf_env *env, const vkf_gpu_instance_params *
   vkf_gpu_manifests_pop(env, &manifests);
   pthread_mutex_unlock(&making);
   VKF_TRY(st);
+  env->process = getpid();
   *out = instance;
 done:
   if (st != VKF_OK) vkf_gpu_instance_destroy(&instance);

@@ -307,7 +307,7 @@ vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_benc
   bench b = {.env = &dev->ctx->env, .backend = dev->backend, .params = &p, .problem = problem, .op = VKF_OP_MATMUL};
   bool is_ffn = false;
   vkf_case c;
-  if (vkf_env_in_callback(b.env, "vkf_device_bench")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(b.env, "vkf_device_bench")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(b.env);
   vkf_arena_init(&b.arena, b.env);
   VKF_TRY(VKF_PARAMS_READ(b.env, vkf_bench_params, params, &p));

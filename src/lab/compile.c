@@ -100,7 +100,7 @@ vkf_status vkf_device_compile(vkf_device *dev, const char *problem, vkf_compiled
   if (!on_kernel) return vkf_engine_null(&dev->ctx->env, "on_kernel");
   compilation c = {.env = &dev->ctx->env, .backend = dev->backend, .on_kernel = on_kernel, .user = user};
   vkf_case of;
-  if (vkf_env_in_callback(c.env, "vkf_device_compile")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(c.env, "vkf_device_compile")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(c.env);
   if (!dev->gpu)
     return vkf_env_fail(c.env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels; expected a Vulkan device");

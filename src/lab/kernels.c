@@ -63,7 +63,7 @@ vkf_status vkf_device_list_kernels(vkf_device *dev, const char *problem, vkf_ker
   size_t n = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
   listing l = {.mode = {dev->ctx->batch_invariant, dev->backend->reproducible}, .tuned = &dev->tuning.rows};
-  if (vkf_env_in_callback(env, "vkf_device_list_kernels")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(env, "vkf_device_list_kernels")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(env);
   VKF_CALL(vkf_tune_problem_parse(env, problem, &l.c));
   if (!dev->gpu)

@@ -59,7 +59,7 @@ vkf_status vkf_model_list_problems(vkf_model *m, size_t batch, size_t length, vk
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(m->net);
   posed p = {.model = m, .on_problem = on_problem, .user = user};
-  if (vkf_env_in_callback(m->env, "vkf_model_list_problems")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(m->env, "vkf_model_list_problems")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(m->env);
   if (!batch || !length || batch > UINT32_MAX / 64 / length)
     VKF_FAIL(m->env, VKF_ERROR_ARGUMENT,

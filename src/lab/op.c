@@ -186,7 +186,7 @@ vkf_status vkf_device_run_op(vkf_device *dev, const char *op, const char *params
   vkf_result *result = NULL;
   vkf_op_errors errors = {0};
   *out = NULL;
-  if (vkf_env_in_callback(env, "vkf_device_run_op")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(env, "vkf_device_run_op")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(env);
   vkf_op_build *o = vkf_env_alloc(env, 1, sizeof *o);
   if (!o) return VKF_ERROR_MEMORY;

@@ -136,7 +136,7 @@ static vkf_profile *profile_of(const vkf_device *dev) {
 vkf_status vkf_device_profile_begin(vkf_device *dev, bool keep_events) {
   if (!dev) return VKF_ERROR_ARGUMENT;
   vkf_env *env = &dev->ctx->env;
-  if (vkf_env_in_callback(env, "vkf_device_profile_begin")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(env, "vkf_device_profile_begin")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(env);
   if (profile_of(dev)) return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a device that is not profiled yet");
   vkf_profile *p = vkf_env_alloc(env, 1, sizeof *p);

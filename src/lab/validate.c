@@ -314,7 +314,7 @@ vkf_status vkf_device_validate(vkf_device *dev, const vkf_validate_params *param
   vkf_status st = VKF_OK;
   vkf_validation v = {.env = &dev->ctx->env, .dev = dev, .backend = dev->backend, .on_row = on_row, .user = user};
   vkf_validate_params p;
-  if (vkf_env_in_callback(v.env, "vkf_device_validate")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(v.env, "vkf_device_validate")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(v.env);
   VKF_TRY(VKF_PARAMS_READ(v.env, vkf_validate_params, params, &p));
   if (p.model && p.model->dev != dev)
@@ -337,7 +337,7 @@ vkf_status vkf_model_bisect(vkf_model *model, vkf_validate_fn on_row, void *user
   vkf_validation v = {
       .env = model->env, .dev = dev, .backend = dev->backend, .on_row = on_row, .user = user, .bisect = true};
   *fault = NULL;
-  if (vkf_env_in_callback(v.env, "vkf_model_bisect")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(v.env, "vkf_model_bisect")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(v.env);
   vkf_status st = validate_model(&v, model);
   if (st) vkf_engine_result_destroy(&v.fault);

@@ -82,7 +82,7 @@ vkf_status vkf_model_verify(vkf_model *m, const vkf_array *inputs, size_t n_inpu
   vkf_session own = {.model = m, .env = m->env, .tokenizer = m->handle};
   vkf_result *result = NULL;
   verification j = {.session = &own, .params = &p, .on_pass = on_pass, .user = user};
-  if (vkf_env_in_callback(m->env, "vkf_model_verify")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(m->env, "vkf_model_verify")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(m->env);
   VKF_CALL(VKF_PARAMS_READ(m->env, vkf_verify_params, params, &p));
   vkf_engine_plan_cache_init(&own.plan_cache, m->env, m->dev->backend, m->net, m->weights);

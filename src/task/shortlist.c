@@ -42,7 +42,7 @@ vkf_status vkf_shortlist_open(vkf_model *model, const char *path, size_t n_first
   vkf_shortlist *list = NULL;
   if (!model || !out) return VKF_ERROR_ARGUMENT;
   *out = NULL;
-  if (vkf_env_in_callback(model->env, "vkf_shortlist_open")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_refuses(model->env, "vkf_shortlist_open")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(model->env);
   if (!path) return vkf_engine_null(model->env, "path");
   if (!model->tokenizer.text)
@@ -59,7 +59,7 @@ done:
 }
 
 void vkf_shortlist_close(vkf_shortlist **shortlist) {
-  if (!shortlist || !*shortlist || vkf_env_in_callback((*shortlist)->env, "vkf_shortlist_close")) return;
+  if (!shortlist || !*shortlist || vkf_env_refuses((*shortlist)->env, "vkf_shortlist_close")) return;
   destroy(*shortlist);
   *shortlist = NULL;
 }

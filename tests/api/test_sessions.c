@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "support/driver.h"
 
@@ -397,6 +399,49 @@ static void a_callback_runs_another_session(void **state) {
   vkf_model_close(&in.model);
 }
 
+/* In a child process, which has none of the threads of its parent: 0, or the line that failed. */
+static int drop(driver *d, vkf_model *model, vkf_session *session) {
+  vkf_result *result = NULL;
+  vkf_session *other = NULL;
+  const bool has_vulkan = d->device->gpu != NULL;
+  if (has_vulkan && vkf_session_translate(session, texts, 1, NULL, &result) != VKF_ERROR_ARGUMENT) return __LINE__;
+  if (has_vulkan && !strstr(vkf_session_message(session), "child process")) return __LINE__;
+  if (has_vulkan && vkf_session_create(model, NULL, &other) != VKF_ERROR_ARGUMENT) return __LINE__;
+  if (has_vulkan && !strstr(vkf_context_message(d->context), "child process")) return __LINE__;
+  if (vkf_tokenizer_encode(vkf_model_tokenizer(model), texts[0], NULL, &result) != VKF_OK) return __LINE__;
+  vkf_result_destroy(&result);
+  vkf_session_destroy(&session);
+  vkf_model_close(&model);
+  vkf_device_close(&d->device);
+  vkf_context_destroy(&d->context);
+  return 0;
+}
+
+static void a_child_drops_what_its_parent_made(void **state) {
+  driver *d = *state;
+  vkf_model *model = NULL;
+  vkf_session *session = NULL;
+  vkf_result *result = NULL;
+  int how = 0;
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &model));
+  driver_ok(d, vkf_session_create(model, NULL, &session));
+  assert_int_equal(vkf_session_translate(session, texts, 1, NULL, &result), VKF_OK);
+  vkf_result_destroy(&result);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30); /* which ends it, if it hangs */
+    _exit(drop(d, model, session) % 256);
+  }
+  assert_true(child > 0);
+  assert_int_equal(waitpid(child, &how, 0), child);
+  assert_true(WIFEXITED(how));
+  assert_int_equal(WEXITSTATUS(how), 0);
+  assert_int_equal(vkf_session_translate(session, texts, 1, NULL, &result), VKF_OK);
+  vkf_result_destroy(&result);
+  vkf_session_destroy(&session);
+  vkf_model_close(&model);
+}
+
 static void bad_arguments(void **state) {
   driver *d = *state;
   vkf_model *model = NULL;
@@ -415,4 +460,4 @@ static void bad_arguments(void **state) {
 DRIVER_MAIN(DRIVER_TEST_PLAIN(threads_have_the_bits_of_one), DRIVER_TEST(threads_share_a_tokenizer),
             DRIVER_TEST(a_second_thread_is_refused), DRIVER_TEST(a_closed_model_parts_its_sessions),
             DRIVER_TEST(a_model_that_closes_waits), DRIVER_TEST(a_callback_runs_another_session),
-            DRIVER_TEST(bad_arguments))
+            DRIVER_TEST(a_child_drops_what_its_parent_made), DRIVER_TEST(bad_arguments))
