@@ -39,6 +39,7 @@ struct vkf_model {
   vkf_tokenizer handle; /* of `tokenizer` for the context's thread */
   vkf_generation_config generation;
   _Atomic uint64_t identity; /* of its files; 0: nobody has asked yet */
+  atomic_bool is_closing;    /* no session of it is made any more */
 };
 
 /* Runs a model in one thread. The lab makes sessions in memory of its own, which have only the first members. */

@@ -74,6 +74,8 @@ vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params
   pthread_mutex_init(&s->busy, NULL);
   s->created = vkf_clock_ns();
   VKF_TRY(VKF_PARAMS_READ(s->env, vkf_session_params, params, &p));
+  if (atomic_load(&model->is_closing))
+    VKF_FAIL(s->env, VKF_ERROR_ARGUMENT, "expected a model that is open, found one that was closed");
   s->kv_cache_bytes = p.kv_cache_bytes;
   VKF_TRY(make_backend(s));
   vkf_engine_plan_cache_init(&s->plan_cache, s->env, s->backend, model->net, model->weights);
@@ -107,25 +109,34 @@ void vkf_session_destroy(vkf_session **session) {
   destroy(session);
 }
 
+/* Takes a session of the model that runs no call. NULL: each that is left (*n_left) runs one. */
+static vkf_session *take_idle(vkf_model *model, size_t *n_left) {
+  vkf_context *ctx = model->dev->ctx;
+  vkf_session *taken = NULL;
+  *n_left = 0;
+  pthread_mutex_lock(&ctx->lock);
+  for (vkf_session *s = ctx->sessions; s; s = s->next) {
+    if (s->model != model) continue;
+    atomic_store(&s->is_closing, true);
+    *n_left += 1;
+    if (!taken && pthread_mutex_trylock(&s->busy) == 0) taken = s;
+  }
+  pthread_mutex_unlock(&ctx->lock);
+  return taken;
+}
+
 void vkf_engine_sessions_part(vkf_model *model) {
   const struct timespec millisecond = {.tv_nsec = 1000000};
-  vkf_context *ctx = model->dev->ctx;
-  for (bool is_running = true; is_running;) {
-    is_running = false;
-    pthread_mutex_lock(&ctx->lock);
-    for (vkf_session *s = ctx->sessions; s; s = s->next) {
-      if (s->model != model) continue;
-      atomic_store(&s->is_closing, true);
-      if (pthread_mutex_trylock(&s->busy)) { /* its callback may want the context's lock */
-        is_running = true;
-        continue;
-      }
-      free_parts(s);
+  atomic_store(&model->is_closing, true);
+  for (size_t n_left = 1; n_left > 0;) {
+    vkf_session *s = take_idle(model, &n_left);
+    if (s) {
+      free_parts(s); /* which logs, and the log may want the context's lock */
       s->model = NULL;
       pthread_mutex_unlock(&s->busy);
+    } else if (n_left > 0) {
+      nanosleep(&millisecond, NULL);
     }
-    pthread_mutex_unlock(&ctx->lock);
-    if (is_running) nanosleep(&millisecond, NULL);
   }
 }
 

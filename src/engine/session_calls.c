@@ -18,31 +18,25 @@ static bool has_refused_me(const vkf_session *s) {
 static const char BUSY[] =
     "expected a session that no other thread uses, found one that runs a call of another thread: create a session for "
     "each thread";
+static const char CLOSED[] = "expected a session of a model that is open, found one whose model was closed";
 
-/* Not where another call has the session. The context's lock keeps vkf_engine_sessions_part() out, which has each
- * session for a moment. */
-static bool take(vkf_session *s) {
-  if (pthread_mutex_trylock(&s->busy) == 0) return true;
-  pthread_mutex_lock(&s->ctx->lock);
-  const bool taken = pthread_mutex_trylock(&s->busy) == 0;
-  pthread_mutex_unlock(&s->ctx->lock);
-  return taken;
+/* Why another thread has it: it runs a call, or closes the model. */
+static const char *why_busy(vkf_session *s) {
+  return atomic_load(&s->is_closing) ? CLOSED : BUSY;
 }
 
 vkf_status vkf_engine_session_begin(vkf_session *s, const char *call) {
   if (!s) return VKF_ERROR_ARGUMENT;
   vkf_status st = VKF_OK;
   if (vkf_env_refuses(&s->own, call)) return VKF_ERROR_ARGUMENT;
-  if (!take(s)) {
+  if (pthread_mutex_trylock(&s->busy)) {
     refusal.session = s;
     refusal.created = s->created;
     return VKF_ERROR_ARGUMENT;
   }
   if (has_refused_me(s)) refusal.session = NULL;
   vkf_env_clear(&s->own);
-  if (!s->model || atomic_load(&s->is_closing))
-    VKF_FAIL(&s->own, VKF_ERROR_ARGUMENT,
-             "%s: expected a session of a model that is open, found one whose model was closed", call);
+  if (!s->model || atomic_load(&s->is_closing)) VKF_FAIL(&s->own, VKF_ERROR_ARGUMENT, "%s: %s", call, CLOSED);
 done:
   if (st) pthread_mutex_unlock(&s->busy);
   return st;
@@ -56,9 +50,9 @@ vkf_status vkf_engine_session_end(vkf_session *s, vkf_status st, vkf_result **re
 
 const char *vkf_session_message(vkf_session *s) {
   if (!s) return "";
-  if (has_refused_me(s)) return BUSY;
+  if (has_refused_me(s)) return why_busy(s);
   if (vkf_env_callback_runs(&s->own)) return s->own.message;
-  if (!take(s)) return BUSY;
+  if (pthread_mutex_trylock(&s->busy)) return why_busy(s);
   pthread_mutex_unlock(&s->busy);
   return s->own.message;
 }

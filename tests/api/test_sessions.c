@@ -399,6 +399,58 @@ static void a_callback_runs_another_session(void **state) {
   vkf_model_close(&in.model);
 }
 
+/* Another session of the model that closes, and what a call of a log that runs then says. */
+typedef struct closing {
+  driver d; /* whose log has it */
+  vkf_model *model;
+  vkf_session *other;
+  int n_lines;
+  vkf_status made, asked;
+  char message[512];
+} closing;
+
+static void use_sessions(void *user, vkf_log_level level, const char *line) {
+  closing *c = user;
+  vkf_session *made = NULL;
+  vkf_session_info info = {VKF_SESSION_INFO_INIT};
+  (void)level;
+  (void)line;
+  if (!c->model || c->n_lines++) return;
+  c->made = vkf_session_create(c->model, NULL, &made);
+  snprintf(c->message, sizeof c->message, "%s", vkf_context_message(c->d.context));
+  c->asked = vkf_session_get_info(c->other, &info);
+  vkf_session_destroy(&c->other);
+}
+
+static void a_log_uses_sessions_while_the_model_closes(void **state) {
+  closing c = {.made = VKF_OK};
+  vkf_model *model = NULL;
+  vkf_session *session = NULL;
+  vkf_result *result = NULL;
+  (void)state;
+  driver_ok(&c.d, driver_try(&c.d, false, use_sessions));
+  c.d.context->env.log_level = VKF_LOG_INFO; /* of what a session did, when it ends */
+  driver_ok(&c.d, vkf_model_open(c.d.device, SHIPPED, &model));
+  driver_ok(&c.d, vkf_session_create(model, NULL, &c.other));
+  driver_ok(&c.d, vkf_session_create(model, NULL, &session));
+  assert_int_equal(vkf_session_translate(session, texts, 1, NULL, &result), VKF_OK);
+  vkf_result_destroy(&result);
+  c.model = model;
+  alarm(30); /* which ends the test, if it hangs */
+  vkf_model_close(&model);
+  alarm(0);
+  if (c.d.device->gpu) { /* else there is nothing to tell */
+    assert_true(c.n_lines > 0);
+    assert_int_equal(c.made, VKF_ERROR_ARGUMENT);
+    assert_non_null(strstr(c.message, "that was closed"));
+    assert_int_equal(c.asked, VKF_ERROR_ARGUMENT);
+    assert_null(c.other);
+  }
+  vkf_session_destroy(&c.other);
+  vkf_session_destroy(&session);
+  driver_close(&c.d);
+}
+
 /* In a child process, which has none of the threads of its parent: 0, or the line that failed. */
 static int drop(driver *d, vkf_model *model, vkf_session *session) {
   vkf_result *result = NULL;
@@ -460,4 +512,5 @@ static void bad_arguments(void **state) {
 DRIVER_MAIN(DRIVER_TEST_PLAIN(threads_have_the_bits_of_one), DRIVER_TEST(threads_share_a_tokenizer),
             DRIVER_TEST(a_second_thread_is_refused), DRIVER_TEST(a_closed_model_parts_its_sessions),
             DRIVER_TEST(a_model_that_closes_waits), DRIVER_TEST(a_callback_runs_another_session),
+            cmocka_unit_test(a_log_uses_sessions_while_the_model_closes),
             DRIVER_TEST(a_child_drops_what_its_parent_made), DRIVER_TEST(bad_arguments))
