@@ -65,9 +65,12 @@ static void *spin(void *user) {
   cpu_set_t core;
   CPU_ZERO(&core);
   CPU_SET(own->core, &core);
-  if (pthread_setschedparam(pthread_self(), SCHED_IDLE, &none) != 0) return NULL;
-  if (pthread_setaffinity_np(pthread_self(), sizeof core, &core) != 0) return NULL;
-  own->id = gettid();
+  own->id = gettid(); /* while its priority is not low: on a busy core it may take a second to come to the next line */
+  if (pthread_setschedparam(pthread_self(), SCHED_IDLE, &none) != 0 ||
+      pthread_setaffinity_np(pthread_self(), sizeof core, &core) != 0) {
+    own->id = 0;
+    return NULL;
+  }
   while (!a->ends) {
     while (vkf_clock_ns() < a->until_ns)
       for (int i = 0; i < LOOKS; i++) pause_core();
@@ -179,15 +182,21 @@ void vkf_gpu_awake_done(vkf_gpu_awake *a) {
 }
 
 /* Brings all threads to this thread's core, which is free while this thread waits for their end: on a core that others
- * keep busy an end would take a second or more. */
+ * keep busy an end would take a second or more. If the system lets this process raise a priority, they get the usual
+ * one, too. */
 static void come_here(vkf_gpu_awake *a) {
+  const struct sched_param usual = {0};
   cpu_set_t here;
   const int core = sched_getcpu();
   if (core < 0) return;
   CPU_ZERO(&here);
   CPU_SET(core, &here);
-  for (uint32_t i = 0; i < a->n_spinners; i++)
-    if (a->spinners[i].id) sched_setaffinity(a->spinners[i].id, sizeof here, &here);
+  for (uint32_t i = 0; i < a->n_spinners; i++) {
+    const pid_t id = a->spinners[i].id;
+    if (id == 0) continue;
+    sched_setaffinity(id, sizeof here, &here);
+    sched_setscheduler(id, SCHED_OTHER, &usual);
+  }
 }
 
 void vkf_gpu_awake_destroy(vkf_gpu_awake **awake) {

@@ -164,7 +164,16 @@ int sched_setaffinity(pid_t id, size_t size, const cpu_set_t *cores) {
   return syscall(SYS_sched_setaffinity, id, size, cores) < 0 ? -1 : 0;
 }
 
-/* They end where the caller waits for them, because cores that others keep busy have no time for them. */
+static size_t n_raised;
+
+/* The same; pthread_setschedparam() does not call it. */
+int sched_setscheduler(pid_t id, int policy, const struct sched_param *param) {
+  n_raised += policy == SCHED_OTHER;
+  return syscall(SYS_sched_setscheduler, id, policy, param) < 0 ? -1 : 0;
+}
+
+/* They end where the caller waits for them, and at its priority, because cores that others keep busy have no time for
+ * them. */
 static void ends_on_the_core_of_the_caller(void **state) {
   (void)state;
   vkf_env env;
@@ -181,9 +190,10 @@ static void ends_on_the_core_of_the_caller(void **state) {
   CPU_ZERO(&one);
   CPU_SET(last, &one);
   assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-  n_moved = 0;
+  n_moved = n_raised = 0;
   vkf_gpu_awake_destroy(&awake);
   assert_int_equal(n_moved, n);
+  assert_int_equal(n_raised, n);
   for (size_t i = 0; i < n; i++) assert_true(CPU_EQUAL(&moved_to[i], &one));
   assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
