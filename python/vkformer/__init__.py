@@ -209,6 +209,12 @@ class _Result:
         return found
 
 
+def _grouped(texts: List[str], n: int) -> Sequence[Any]:
+    """What n texts gave: a text for each, or a list of texts for each."""
+    each = len(texts) // n
+    return texts if each == 1 else [texts[i : i + each] for i in range(0, len(texts), each)]
+
+
 # ---- models and sessions ---------------------------------------------------------------------------------------------
 
 
@@ -333,6 +339,7 @@ class Session:
     ) -> Any:
         """The translation of a text, or a list of them for a list of texts.
 
+        With num_return_sequences each text has a list of translations, best first, as from pipelines of transformers.
         long_texts: "refuse", "truncate" or "split" a text that has more tokens than the model has positions.
         """
         many = [texts] if isinstance(texts, str) else list(texts)
@@ -348,7 +355,7 @@ class Session:
                     self._handle, _text_list(many), len(many), ctypes.byref(params), ctypes.byref(result.handle)
                 )
             )
-            found = result.texts()[: len(many)]
+            found = _grouped(result.texts(), len(many))
         return found[0] if isinstance(texts, str) else found
 
     def _generate(self, prompts: List[str], on_text: Any, stops: Sequence[str], generation: Dict[str, Any]) -> List[str]:
@@ -382,12 +389,11 @@ class Session:
         """What follows a prompt, or a list for a list of prompts (an encoder-decoder answers them).
 
         stops: the text ends before the first of these. on_text(prompt, piece) is called as texts grow, with the index
-        of the prompt; something true as its result stops. With num_return_sequences there are as many texts for each
-        prompt, one after the other.
+        of the prompt; something true as its result stops. With num_return_sequences each prompt has a list of texts.
         """
         many = [prompts] if isinstance(prompts, str) else list(prompts)
-        found = self._generate(many, on_text, stops, generation)
-        return found[0] if isinstance(prompts, str) and len(found) == 1 else found
+        found = _grouped(self._generate(many, on_text, stops, generation), len(many))
+        return found[0] if isinstance(prompts, str) else found
 
     def stream(self, prompt: str, stops: Sequence[str] = (), **generation: Any) -> Iterator[str]:
         """The pieces of the text that follows a prompt, as they come. Leaving the loop early stops the generation."""

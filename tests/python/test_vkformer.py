@@ -68,6 +68,13 @@ class TestTranslate(unittest.TestCase):
         self.assertEqual(self.session.translate(SENTENCES[0], num_beams=1), expected[0])
         self.assertEqual(self.session.translate(SENTENCES[1]), "Estoy aqu\u00ed.")
 
+    def test_several_texts_of_each(self):
+        expected = [[best["translation"] for best in line["translations"]]
+                    for line in json_lines("translate", "--n-best", "2", "--num-beams", "2", "--json", *SENTENCES)]
+        options = {"num_beams": 2, "num_return_sequences": 2}
+        self.assertEqual(self.session.translate(SENTENCES, **options), expected)
+        self.assertEqual(self.session.translate(SENTENCES[0], **options), expected[0])
+
     def test_facts(self):
         info = self.model.info
         expected = json.loads(printed("info", EN_ES, "--json"))
@@ -220,7 +227,16 @@ class TestGenerate(unittest.TestCase):
                                                         "-p", prompts[0], "-p", prompts[1])]
         self.assertEqual(self.session.generate(prompts, max_new_tokens=8), expected)
         self.assertEqual(self.session.generate(prompts[0], max_new_tokens=8), expected[0])
-        self.assertEqual(len(self.session.generate("w9", max_new_tokens=4, num_beams=2, num_return_sequences=2)), 2)
+        options = {"max_new_tokens": 4, "num_beams": 2, "num_return_sequences": 2}
+        several = [self.session.generate(prompt, **options) for prompt in prompts]
+        self.assertEqual([len(texts) for texts in several], [2, 2])
+        self.assertEqual(self.session.generate(prompts, **options), several)
+
+    def test_stopped_at_once(self):
+        self.assertEqual(len(self.session.generate(["w5 w6 w7", "w9"], on_text=lambda *_: True, max_new_tokens=8)), 2)
+        self.assertIsInstance(self.session.generate("w9", on_text=lambda *_: True, max_new_tokens=8), str)
+        with self.assertRaisesRegex(vkformer.Error, "expected at least one"):
+            self.session.generate([])
 
     def test_stream(self):
         whole = printed("generate", self.folder, "--max-new-tokens", "8", "-p", "w5 w6 w7")
