@@ -20,6 +20,9 @@ void tool_translation_read_config(tool_translation *t, const char *config, const
   for (size_t i = 0; i < json_array_size(ids) && i < TOOL_MAX_END_IDS; i++)
     t->end_ids[t->n_end_ids++] = (int)json_integer_value(json_array_get(ids, i));
   json_decref(ids);
+  json_t *pad = tool_config_value(config, folder, "pad_token_id");
+  t->pad_id = json_is_integer(pad) ? (int)json_integer_value(pad) : 0;
+  json_decref(pad);
 }
 
 /* ---- lines in ---------------------------------------------------------------------------------------------------- */
@@ -90,7 +93,9 @@ size_t tool_translation_length(const tool_translation *t, const vkf_array *seque
   for (size_t i = 1; i < sequences->shape[1]; i++)
     for (size_t e = 0; e < t->n_end_ids; e++)
       if (ids[i] == t->end_ids[e]) return i;
-  return sequences->shape[1] - 1;
+  size_t n = sequences->shape[1] - 1;
+  while (n > 0 && ids[n] == t->pad_id) n--; /* what was cut: part of a text behind one that has a beginning */
+  return n;
 }
 
 bool tool_translation_is_there(const tool_translation *t, const vkf_result *result, size_t best) {

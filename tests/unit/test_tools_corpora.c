@@ -107,6 +107,10 @@ static void test_forms(void **state) {
        "--min-new-tokens 30 "
        "--force-decode\" | wc -w",
        0, "63\n", ""},
+      /* the second part of a text that is split is shorter than the first, which has the beginning */
+      {"{ seq -s ' ' 100 | sed 's/[0-9]*/w5/g' | tr '\\n' '\\t'; echo w9 w8; } | eval \"$X --force-decode --long split "
+       "--json --max-new-tokens 3 --min-new-tokens 3\" | sed 's/.*\"ids\":.//;s/].*//' | tr , '\\n' | wc -l",
+       0, "8\n", ""},
       /* a translation that finds no end has the model's 64 positions, and no line beside it is lost */
       {"printf 'w5 <eos>\\nw6 <eos>\\n' | eval \"$X --max-new-tokens 500 --min-new-tokens 500\" | wc -lw | xargs", 0,
        "2 128\n", ""},
