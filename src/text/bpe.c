@@ -152,6 +152,20 @@ static int32_t char_id(const vkf_text_model *model, vkf_text_string word, size_t
   return vkf_text_vocab_find(&model->vocab, piece);
 }
 
+/* The longest piece at `at` that is cut out as a whole, which ends at *next; -1: there is none. */
+static int32_t whole_id(const vkf_text_model *model, vkf_text_string word, size_t at, size_t *next) {
+  int32_t longest = -1;
+  uint64_t hash = VKF_HASH_START;
+  for (size_t n = 1; model->is_whole != NULL && n <= VKF_MIN(model->vocab.longest, word.size - at); n++) {
+    hash = vkf_hash_step(hash, (uint8_t)word.data[at + n - 1]);
+    int32_t id = vkf_text_vocab_find_hashed(&model->vocab, (vkf_text_string){word.data + at, n}, hash);
+    if (id < 0 || !model->is_whole[id]) continue;
+    longest = id;
+    *next = at + n;
+  }
+  return longest;
+}
+
 /* Adds the bytes of a character that the vocabulary lacks; false: not all of them are pieces. */
 static bool add_bytes(word_state *word, vkf_text_string bytes) {
   for (size_t i = 0; i < bytes.size; i++) {
@@ -172,7 +186,8 @@ static vkf_status start_word(word_state *word, vkf_text_string text) {
   vkf_text_init(&buffer, model->env);
   for (size_t at = 0, next; at < text.size; at = next) {
     vkf_text_char_at(text, at, &next);
-    int32_t id = char_id(model, text, at, next, &buffer);
+    int32_t id = whole_id(model, text, at, &next);
+    if (id < 0) id = char_id(model, text, at, next, &buffer);
     VKF_TRY(vkf_text_status(&buffer));
     if (id >= 0) {
       if (unknown) add_symbol(word, vkf_text_model_unknown_id(model, (vkf_text_string){text.data + from, at - from}));

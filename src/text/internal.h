@@ -322,6 +322,7 @@ struct vkf_text_model {
   vkf_text_string suffix; /* of a piece that ends a word */
   vkf_text_merge *merges; /* BPE: [n_merge_slots], a power of two, open addressing */
   size_t n_merge_slots;
+  const bool *is_whole; /* BPE: [vocab.size], pieces that are cut out of a word before the merges; NULL: none are */
   const double *scores; /* Unigram: [vocab.size] */
   double unk_score;
   size_t max_chars; /* WordPiece: a longer word is unknown */

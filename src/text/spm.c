@@ -142,7 +142,7 @@ static vkf_status check_denormalizer(vkf_text_loader *loader, vkf_text_string by
   return m.damaged ? damaged(loader, "denormalizer_spec") : VKF_OK;
 }
 
-/* One piece is the unknown one; user-defined symbols are part of the unigram lattice only. */
+/* One piece is the unknown one. */
 static vkf_status check_types(vkf_text_loader *loader, vkf_text_spm *spm) {
   size_t n_unknown = 0;
   for (size_t i = 0; i < spm->n_pieces; i++) {
@@ -151,8 +151,6 @@ static vkf_status check_types(vkf_text_loader *loader, vkf_text_spm *spm) {
       spm->unk_id = i;
       n_unknown++;
     }
-    if (type == VKF_TEXT_SPM_USER_DEFINED && spm->bpe)
-      return unsupported(loader, "a piece of type USER_DEFINED in a model of type bpe");
   }
   if (n_unknown != 1)
     return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "expected one piece of type UNKNOWN, found %zu", n_unknown);

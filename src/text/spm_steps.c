@@ -2,7 +2,8 @@
  *
  * The normalizer replaces the longest beginning that the charsmap has, again and again, and treats spaces as the file
  * says; the models are BPE and unigram as elsewhere, where BPE's merges are every two pieces that make a third, ranked
- * by the third's score. Invariant: text never becomes a control piece, whatever it looks like.
+ * by the third's score; the user's symbols are cut out before. Invariant: text never becomes a control piece, whatever
+ * it looks like.
  */
 #include "text/spm.h"
 
@@ -48,6 +49,12 @@ static int compare_ranked(const void *left, const void *right) {
   return a->id < b->id ? -1 : a->id > b->id;
 }
 
+/* Whether a piece takes part in merges: it is there, and none of the user's symbols. */
+static bool is_part(const vkf_text_model *model, vkf_text_string piece) {
+  const int32_t id = vkf_text_vocab_find(&model->vocab, piece);
+  return id >= 0 && !model->is_whole[id];
+}
+
 /* Every way to cut a piece in two pieces is a merge. All merges of one score have one rank: the leftmost is done first.
  */
 static vkf_status add_merges(vkf_text_loader *loader, vkf_text_model *model, const ranked *order, size_t n, bool count,
@@ -59,9 +66,7 @@ static vkf_status add_merges(vkf_text_loader *loader, vkf_text_model *model, con
     for (size_t cut = 0; cut < text.size;) {
       vkf_text_char_at(text, cut, &cut);
       vkf_text_string left = {text.data, cut}, right = {text.data + cut, text.size - cut};
-      if (cut == text.size || vkf_text_vocab_find(&model->vocab, left) < 0 ||
-          vkf_text_vocab_find(&model->vocab, right) < 0)
-        continue;
+      if (cut == text.size || !is_part(model, left) || !is_part(model, right)) continue;
       if (count) {
         ++*n_merges;
         continue;
@@ -76,10 +81,13 @@ static vkf_status load_bpe(vkf_text_loader *loader, const vkf_text_spm *spm, vkf
   vkf_status st = VKF_OK;
   size_t n = 0, n_merges = 0;
   ranked *order = vkf_env_alloc(loader->env, spm->n_pieces, sizeof(*order));
-  if (order == NULL) return VKF_ERROR_MEMORY;
+  bool *is_whole = vkf_arena_alloc(loader->arena, spm->n_pieces, sizeof(*is_whole));
+  if (order == NULL || is_whole == NULL) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t i = 0; i < spm->n_pieces; i++) {
-    if (is_text(&spm->pieces[i])) order[n++] = (ranked){spm->pieces[i].score, i};
+    is_whole[i] = spm->pieces[i].type == VKF_TEXT_SPM_USER_DEFINED;
+    if (spm->pieces[i].type == VKF_TEXT_SPM_NORMAL) order[n++] = (ranked){spm->pieces[i].score, i};
   }
+  model->is_whole = is_whole;
   if (n > 1) qsort(order, n, sizeof(*order), compare_ranked);
   VKF_TRY(add_merges(loader, model, order, n, true, &n_merges));
   VKF_TRY(vkf_text_bpe_init(model, loader, n_merges));
