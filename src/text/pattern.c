@@ -1,8 +1,9 @@
 /* pattern: literal texts and regular expressions.
  *
  * tokenizer.json has regular expressions in Oniguruma's Ruby syntax; PCRE2 runs them. The two agree on most of what
- * such files use; translate() rewrites the rest (\s, \w, \v, \uHHHH, {,n}, scripts, [:alpha:]) and refuses what PCRE2
- * would read as something else (\h, \b, nested classes, && in a class, the flags m and s). Texts are well-formed UTF-8.
+ * such files use; translate() rewrites the rest (\s, \w, \v, \uHHHH, {,n}, (?i), scripts, [:alpha:]) and refuses what
+ * PCRE2 would read as something else (\h, \b, nested classes, && in a class, the flags m and s). Texts are well-formed
+ * UTF-8.
  *
  * Oniguruma itself was tried. Debian's shared library exports POSIX names (regcomp, regexec), which take the place of
  * libc's in Mesa's drivers; under AddressSanitizer a process then hangs while the Vulkan instance is made.
@@ -144,9 +145,21 @@ static bool flags_are_known(vkf_text_string text, size_t at) {
   return true;
 }
 
+enum { MAX_DEPTH = 64 /* of groups */ };
+
+/* How many characters (?i) or (?-i) has at `at`; 0: something else is there. */
+static size_t flags_alone(vkf_text_string text, size_t at) {
+  size_t n = 2;
+  if (text.size - at < 4 || text.data[at + 1] != '?') return 0;
+  while (at + n < text.size && strchr("i-", text.data[at + n]) != NULL) n++;
+  return n > 2 && at + n < text.size && text.data[at + n] == ')' ? n + 1 : 0;
+}
+
 /* false: *why says what is not supported. */
 static bool translate(vkf_text_string text, vkf_text *out, const char **why) {
   bool in_class = false;
+  size_t depth = 0;
+  uint32_t n_flags[MAX_DEPTH + 1] = {0}; /* groups of flags that end with the group of each depth */
   for (size_t i = 0; i < text.size;) {
     char c = text.data[i];
     if (c == '\\' && i + 1 < text.size) {
@@ -167,6 +180,23 @@ static bool translate(vkf_text_string text, vkf_text *out, const char **why) {
     if (!in_class && c == '(' && !flags_are_known(text, i)) {
       *why = "the flag m or s";
       return false;
+    }
+    /* In a(?i)b|c the flag is that of a group to the end of the one around it: a(?i:b|c). */
+    const size_t n_alone = !in_class && c == '(' ? flags_alone(text, i) : 0;
+    if (n_alone > 0) {
+      vkf_text_printf(out, "%.*s:", (int)n_alone - 1, text.data + i);
+      n_flags[depth]++;
+      i += n_alone;
+      continue;
+    }
+    if (!in_class && c == '(') {
+      *why = "a group of this depth";
+      if (++depth > MAX_DEPTH) return false;
+      n_flags[depth] = 0;
+    }
+    if (!in_class && c == ')') {
+      for (; n_flags[depth] > 0; n_flags[depth]--) vkf_text_append(out, ")", 1);
+      depth -= depth > 0;
     }
     if (!in_class && c == '{') {
       *why = "an interval with a plus behind it";
@@ -192,6 +222,7 @@ static bool translate(vkf_text_string text, vkf_text *out, const char **why) {
     vkf_text_append(out, text.data + i, n);
     i += n;
   }
+  for (; n_flags[depth] > 0; n_flags[depth]--) vkf_text_append(out, ")", 1);
   return true;
 }
 

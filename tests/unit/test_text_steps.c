@@ -535,6 +535,9 @@ static void regular_expressions(void **state) {
       {"x{,2}y", "axxyb", "a|xxy|b"},
       {"^b", "a\nb", "a\n|b"},
       {"(?i:'S)", "it's", "it|'s"},
+      {"a(?i)b|c", "CaCaB", "C|aC|aB"}, /* the flag makes a group to the end of the one around it */
+      {"(a(?i)b|c)D|e(?i)", "aCDaCdDe", "aCD|aCdD|e"},
+      {"a(?=(?i)b|c)b", "aBacab", "aBac|ab"},
       {"[[:digit:]]+", "a12", "a|12"},
       {"[[:digit:]\\\\w]+", "a1-b", "a1|-|b"},
       {"\\\\d+",
