@@ -389,24 +389,34 @@ class Session:
         """What follows a prompt, or a list for a list of prompts (an encoder-decoder answers them).
 
         stops: the text ends before the first of these. on_text(prompt, piece) is called as texts grow, with the index
-        of the prompt; something true as its result stops. With num_return_sequences each prompt has a list of texts.
+        of the prompt, but not with beams or several sequences; something true as its result stops. With
+        num_return_sequences each prompt has a list of texts.
         """
         many = [prompts] if isinstance(prompts, str) else list(prompts)
         found = _grouped(self._generate(many, on_text, stops, generation), len(many))
         return found[0] if isinstance(prompts, str) else found
 
     def stream(self, prompt: str, stops: Sequence[str] = (), **generation: Any) -> Iterator[str]:
-        """The pieces of the text that follows a prompt, as they come. Leaving the loop early stops the generation."""
+        """The pieces of the text that follows a prompt, as they come. Leaving the loop early stops the generation.
+
+        Beams, or several sequences, have no pieces: whole texts come at the end.
+        """
         pieces: "queue.Queue[Any]" = queue.Queue()
         stopped = threading.Event()
+        n_pieces = 0
 
         def on_text(_: int, piece: str) -> bool:
+            nonlocal n_pieces
+            n_pieces += 1
             pieces.put(piece)
             return stopped.is_set()
 
         def work() -> None:
             try:
-                self._generate([prompt], on_text, stops, generation)
+                texts = self._generate([prompt], on_text, stops, generation)
+                if not n_pieces:
+                    for text in texts:
+                        pieces.put(text)
                 pieces.put(None)
             except BaseException as error:
                 pieces.put(error)

@@ -249,6 +249,12 @@ class TestGenerate(unittest.TestCase):
         with self.assertRaisesRegex(vkformer.Error, "nosuch_key"):
             list(self.session.stream("w5", nosuch_key=1))
 
+    def test_stream_of_beams(self):
+        options = {"num_beams": 2, "num_return_sequences": 2, "max_new_tokens": 4}
+        expected = self.session.generate("w5 w6 w7", **options)
+        self.assertEqual(len(expected), 2)
+        self.assertEqual(list(self.session.stream("w5 w6 w7", **options)), expected)
+
     def test_stream_left_early(self):
         """Leaving the loop ends the generation, and the session can be used again."""
         calls, left = [], threading.Event()
