@@ -14,6 +14,7 @@ else nested lists.
 import contextlib
 import ctypes
 import json
+import os
 import queue
 import struct
 import threading
@@ -30,6 +31,7 @@ __all__ = ["Device", "Error", "Model", "Session", "devices", "version"]
 
 _lib = c.load()
 _Texts = Union[str, Sequence[str]]
+_Path = Union[str, os.PathLike]
 
 
 class Error(Exception):
@@ -82,8 +84,8 @@ def _text_list(texts: Sequence[str]) -> ctypes.Array:
 class _Context:
     """Owns a vkf_context."""
 
-    def __init__(self, icd_files: Sequence[str] = (), deterministic: bool = False):
-        files = _text_list(icd_files)
+    def __init__(self, icd_files: Sequence[_Path] = (), deterministic: bool = False):
+        files = _text_list([os.fsdecode(f) for f in icd_files])
         params = c.ContextParams(icd_files=files, n_icd_files=len(icd_files), deterministic=deterministic)
         self.handle = ctypes.c_void_p()
         status = _lib.vkf_context_create(ctypes.byref(params), ctypes.byref(self.handle))
@@ -98,7 +100,7 @@ class _Context:
         _lib.vkf_context_destroy(ctypes.byref(self.handle))
 
 
-def devices(icd_files: Sequence[str] = ()) -> List[Device]:
+def devices(icd_files: Sequence[_Path] = ()) -> List[Device]:
     """The devices to compute on. The last one is "ref", the scalar path, which needs no Vulkan."""
     n, found = ctypes.c_size_t(), []
     with contextlib.closing(_Context(icd_files)) as context:
@@ -227,22 +229,23 @@ class Model:
 
     def __init__(
         self,
-        folder: str,
+        folder: _Path,
         device: Optional[str] = None,
         weights: str = "auto",
         kv_cache: str = "auto",
-        icd_files: Sequence[str] = (),
+        icd_files: Sequence[_Path] = (),
         deterministic: bool = False,
     ):
         self._context = _Context(icd_files, deterministic)
         self._device, self._handle = ctypes.c_void_p(), ctypes.c_void_p()
         self._sessions: List[ctypes.c_void_p] = []  # handles, as Python may finalize a model before its sessions
+        path = _encoded(os.fsdecode(folder))
         params = c.ModelParams(
             weights=_named(c.Storage, "weights", weights), kv_cache=_named(c.Storage, "kv_cache", kv_cache)
         )
         self._context.check(_lib.vkf_device_open(self._context.handle, _optional(device), ctypes.byref(self._device)))
         self._context.check(
-            _lib.vkf_model_open_with(self._device, _encoded(folder), ctypes.byref(params), ctypes.byref(self._handle))
+            _lib.vkf_model_open_with(self._device, path, ctypes.byref(params), ctypes.byref(self._handle))
         )
 
     def session(self) -> "Session":

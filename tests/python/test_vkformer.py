@@ -6,6 +6,7 @@ VKFORMER_LIBRARY names the shared library, VKF_DEVICE the device.
 import gc
 import json
 import os
+import pathlib
 import shutil
 import struct
 import subprocess
@@ -119,6 +120,12 @@ class TestTranslate(unittest.TestCase):
         """A library that is not there is named, with the system's reason."""
         done = python("import vkformer", VKFORMER_LIBRARY="/nosuch.so")
         self.assertIn(b"expected the shared library libvkformer, found none (/nosuch.so: ", done.stderr)
+
+    def test_paths(self):
+        self.assertEqual(vkformer.Model(pathlib.Path(EN_ES)).info["family"], "marian")
+        self.assertEqual(vkformer.Model(os.fsencode(EN_ES)).info["family"], "marian")
+        with self.assertRaisesRegex(vkformer.Error, "/nosuch.json"):
+            vkformer.devices(icd_files=[pathlib.Path("/nosuch.json")])
 
     def test_lifetimes(self):
         session = vkformer.Model(EN_ES).session()  # which keeps its model
