@@ -169,10 +169,16 @@ def _int32s(name: str, values: Sequence[int]) -> ctypes.Array:
     return (ctypes.c_int32 * max(len(values), 1))(*values)
 
 
+def _plain(value: Any) -> Any:
+    """Nested lists of Python's numbers, also where arrays or numbers of numpy are in them."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(x) for x in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def _to_array(name: str, value: Any) -> Tuple[c.Array, Any]:
     """The array, and what keeps its data alive."""
-    if hasattr(value, "tolist") and not isinstance(value, (list, tuple)):
-        value = value.tolist()
+    value = _plain(value)
     shape = _shape_of(value)
     if len(shape) > c.MAX_RANK:
         raise ValueError(f"{name}: expected at most {c.MAX_RANK} dimensions, found {len(shape)}")

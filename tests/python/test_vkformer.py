@@ -3,6 +3,7 @@
 VKFORMER_LIBRARY names the shared library, VKF_DEVICE the device.
 """
 
+import array
 import gc
 import json
 import os
@@ -171,6 +172,21 @@ class TestTranslate(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "same length"):
             self.session.run(input_ids=[[1, 2], [3]])
 
+    def test_arrays(self):
+        """Arrays and their numbers are taken as lists are, whatever is in what."""
+
+        class Number:  # as those of numpy, which is not everywhere
+            def __init__(self, value):
+                self.value = value
+
+            def tolist(self):
+                return self.value
+
+        ids = self.session.encode("I am here.")
+        expected = listed(self.session.run(input_ids=[ids], decoder_input_ids=[[0]])["logits"])
+        for given in (array.array("q", ids), [Number(i) for i in ids], (Number(ids[0]), *ids[1:])):
+            found = self.session.run(input_ids=[given], decoder_input_ids=[[Number(0)]])["logits"]
+            self.assertEqual(listed(found), expected)
 
     def test_projections(self):
         """The queries, keys, values and biases are those that the program writes, byte for byte."""
