@@ -66,6 +66,10 @@ def _encoded(text: str) -> bytes:
     return data
 
 
+def _listed(texts: _Texts) -> List[str]:
+    return [texts] if isinstance(texts, str) else list(texts)
+
+
 def _optional(text: Optional[str]) -> Optional[bytes]:
     return None if text is None else _encoded(text)
 
@@ -351,7 +355,7 @@ class Session:
         With num_return_sequences each text has a list of translations, best first, as from pipelines of transformers.
         long_texts: "refuse", "truncate" or "split" a text that has more tokens than the model has positions.
         """
-        many = [texts] if isinstance(texts, str) else list(texts)
+        many = _listed(texts)
         params = c.GenerateParams(
             config_json=json.dumps(generation).encode() if generation else None,
             long_texts=_named(c.LongRule, "long_texts", long_texts),
@@ -367,8 +371,9 @@ class Session:
             found = _grouped(result.texts(), len(many))
         return found[0] if isinstance(texts, str) else found
 
-    def _generate(self, prompts: List[str], on_text: Any, stops: Sequence[str], generation: Dict[str, Any]) -> List[str]:
+    def _generate(self, prompts: List[str], on_text: Any, stops: _Texts, generation: Dict[str, Any]) -> List[str]:
         failure: List[BaseException] = []
+        ends = _listed(stops)
 
         def call(_: Any, prompt: int, text: Any, n_bytes: int) -> int:
             try:
@@ -380,8 +385,8 @@ class Session:
         callback = c.TextFn(call) if on_text else c.TextFn()
         params = c.GenerateTextParams(
             config_json=json.dumps(generation).encode() if generation else None,
-            stops=_text_list(stops),
-            n_stops=len(stops),
+            stops=_text_list(ends),
+            n_stops=len(ends),
             on_text=callback,
         )
         with _Result() as result:
@@ -394,18 +399,18 @@ class Session:
                 self._check(status)
             return result.texts()
 
-    def generate(self, prompts: _Texts, stops: Sequence[str] = (), on_text: Any = None, **generation: Any) -> Any:
+    def generate(self, prompts: _Texts, stops: _Texts = (), on_text: Any = None, **generation: Any) -> Any:
         """What follows a prompt, or a list for a list of prompts (an encoder-decoder answers them).
 
-        stops: the text ends before the first of these. on_text(prompt, piece) is called as texts grow, with the index
-        of the prompt, but not with beams or several sequences; something true as its result stops. With
+        stops: the text ends before this one, or the first of these. on_text(prompt, piece) is called as texts grow,
+        with the index of the prompt, but not with beams or several sequences; something true as its result stops. With
         num_return_sequences each prompt has a list of texts.
         """
-        many = [prompts] if isinstance(prompts, str) else list(prompts)
+        many = _listed(prompts)
         found = _grouped(self._generate(many, on_text, stops, generation), len(many))
         return found[0] if isinstance(prompts, str) else found
 
-    def stream(self, prompt: str, stops: Sequence[str] = (), **generation: Any) -> Iterator[str]:
+    def stream(self, prompt: str, stops: _Texts = (), **generation: Any) -> Iterator[str]:
         """The pieces of the text that follows a prompt, as they come. Leaving the loop early stops the generation.
 
         Beams, or several sequences, have no pieces: whole texts come at the end.
@@ -446,7 +451,7 @@ class Session:
 
     def embed(self, texts: _Texts, pooling: str = "folder", normalize: bool = False) -> Any:
         """The vector of a text, or the vectors [n][width] of a list. pooling: folder, mean, cls, max or last."""
-        many = [texts] if isinstance(texts, str) else list(texts)
+        many = _listed(texts)
         params = c.EmbeddingParams(pooling=_named(c.Pooling, "pooling", pooling), normalize=normalize)
         with _Result() as result:
             self._check(
@@ -462,7 +467,7 @@ class Session:
 
         A model that labels words gives (word, label, score) for each word of all texts.
         """
-        many = [texts] if isinstance(texts, str) else list(texts)
+        many = _listed(texts)
         params = c.ClassifyParams(top_k=top_k)
         with _Result() as result:
             self._check(

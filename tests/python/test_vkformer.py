@@ -268,6 +268,9 @@ class TestGenerate(unittest.TestCase):
         self.assertEqual("".join(pieces) + "\n", whole)
         cut = printed("generate", self.folder, "--max-new-tokens", "8", "-p", "w5 w6 w7", "--stop", "w30")
         self.assertEqual("".join(self.session.stream("w5 w6 w7", stops=["w30"], max_new_tokens=8)) + "\n", cut)
+        one = "".join(self.session.stream("w5 w6 w7", stops=" w3", max_new_tokens=8))
+        self.assertEqual(one, "".join(self.session.stream("w5 w6 w7", stops=[" w3"], max_new_tokens=8)))
+        self.assertNotEqual(one, "")
         self.assertEqual("".join(self.session.stream("w5 w6 w7", max_new_tokens=8)), "".join(pieces))
         with self.assertRaisesRegex(vkformer.Error, "nosuch_key"):
             list(self.session.stream("w5", nosuch_key=1))
