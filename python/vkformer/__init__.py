@@ -97,6 +97,8 @@ class _Context:
             raise Error(status, "")
 
     def check(self, status: int) -> None:
+        if status and not self.handle:
+            raise Error(status, "expected a model that is open, found one that was closed")
         if status:
             raise Error(status, _lib.vkf_context_message(self.handle).decode("utf-8", "replace"))
 
@@ -288,7 +290,9 @@ class Model:
     @property
     def device(self) -> str:
         """The name of the device."""
-        return _lib.vkf_device_get_info(self._device).contents.name.decode()
+        found = _lib.vkf_device_get_info(self._device)
+        self._context.check(c.Status.OK if found else c.Status.ERROR_ARGUMENT)
+        return found.contents.name.decode()
 
     def close(self) -> None:
         """Closes the model and its sessions; what is closed stays closed."""
@@ -323,6 +327,8 @@ class Session:
         model._sessions.append(self._handle)
 
     def _check(self, status: int) -> None:
+        if status and not self._handle:
+            raise Error(status, "expected a session that is open, found one that was closed")
         if status:
             raise Error(status, _lib.vkf_session_message(self._handle).decode("utf-8", "replace"))
 

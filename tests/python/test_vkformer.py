@@ -135,8 +135,12 @@ class TestTranslate(unittest.TestCase):
         model = session._model
         model.close()
         model.close()
-        with self.assertRaises(vkformer.Error):
-            session.translate("a")
+        for use in (lambda: session.translate("a"), lambda: session.encode("a")):
+            with self.assertRaisesRegex(vkformer.Error, "a session that is open, found one that was closed"):
+                use()
+        for use in (model.session, model.attention, lambda: model.info, lambda: model.device):
+            with self.assertRaisesRegex(vkformer.Error, "a model that is open, found one that was closed"):
+                use()
 
     def test_cycle(self):
         """Python finalizes the objects of a cycle in any order. The C library overwrites what is freed."""
