@@ -16,6 +16,7 @@ import ctypes
 import json
 import os
 import queue
+import signal
 import struct
 import threading
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -229,6 +230,33 @@ def _grouped(texts: List[str], n: int) -> Sequence[Any]:
     return texts if each == 1 else [texts[i : i + each] for i in range(0, len(texts), each)]
 
 
+class _CtrlC:
+    """Ctrl-C while the library runs is noted and raised at the end; callbacks stop the call.
+
+    Python would raise it where a callback begins, before any `try` there, and ctypes would lose it.
+    """
+
+    came = raises = False
+
+    def __enter__(self) -> "_CtrlC":
+        is_main = threading.current_thread() is threading.main_thread()
+        self._is_mine = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self._is_mine:
+            signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def _note(self, *_: Any) -> None:
+        if self.raises:
+            raise KeyboardInterrupt
+        self.came = True
+
+    def __exit__(self, *_: Any) -> None:
+        if self._is_mine:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self.came:
+            raise KeyboardInterrupt
+
+
 # ---- models and sessions ---------------------------------------------------------------------------------------------
 
 
@@ -362,43 +390,51 @@ class Session:
         long_texts: "refuse", "truncate" or "split" a text that has more tokens than the model has positions.
         """
         many = _listed(texts)
+        ctrl_c = _CtrlC()
         params = c.GenerateParams(
             config_json=json.dumps(generation).encode() if generation else None,
             long_texts=_named(c.LongRule, "long_texts", long_texts),
             source_language=_optional(source_language),
             target_language=_optional(target_language),
+            on_token=c.TokenFn(lambda *_: ctrl_c.came),
         )
         with _Result() as result:
-            self._check(
-                _lib.vkf_session_translate(
+            with ctrl_c:
+                status = _lib.vkf_session_translate(
                     self._handle, _text_list(many), len(many), ctypes.byref(params), ctypes.byref(result.handle)
                 )
-            )
+            self._check(status)
             found = _grouped(result.texts(), len(many))
         return found[0] if isinstance(texts, str) else found
 
     def _generate(self, prompts: List[str], on_text: Any, stops: _Texts, generation: Dict[str, Any]) -> List[str]:
         failure: List[BaseException] = []
         ends = _listed(stops)
+        ctrl_c = _CtrlC()
 
         def call(_: Any, prompt: int, text: Any, n_bytes: int) -> int:
+            if not on_text or ctrl_c.came:
+                return ctrl_c.came
             try:
+                ctrl_c.raises = True
                 return 1 if on_text(prompt, ctypes.string_at(text, n_bytes).decode("utf-8", "replace")) else 0
             except BaseException as error:  # it must not cross C
                 failure.append(error)
                 return 1
+            finally:
+                ctrl_c.raises = False
 
-        callback = c.TextFn(call) if on_text else c.TextFn()
         params = c.GenerateTextParams(
             config_json=json.dumps(generation).encode() if generation else None,
             stops=_text_list(ends),
             n_stops=len(ends),
-            on_text=callback,
+            on_text=c.TextFn(call),
         )
         with _Result() as result:
-            status = _lib.vkf_session_generate_text(
-                self._handle, _text_list(prompts), len(prompts), ctypes.byref(params), ctypes.byref(result.handle)
-            )
+            with ctrl_c:
+                status = _lib.vkf_session_generate_text(
+                    self._handle, _text_list(prompts), len(prompts), ctypes.byref(params), ctypes.byref(result.handle)
+                )
             if failure:
                 raise failure[0]
             if status != c.Status.ERROR_STOPPED:

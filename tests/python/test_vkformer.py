@@ -32,7 +32,7 @@ def printed(*arguments):
 
 def python(text, **environment):
     environment = {**os.environ, "PYTHONPATH": os.path.join(source, "python"), **environment}
-    return subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True)
+    return subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, timeout=60)
 
 
 def json_lines(*arguments):
@@ -147,6 +147,20 @@ class TestTranslate(unittest.TestCase):
         text = f"import vkformer; cycle = [vkformer.Model({EN_ES!r}).session()]; cycle.append(cycle)"
         done = python(f"{text}; del cycle; import gc; gc.collect()", MALLOC_PERTURB_="165")
         self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+    def test_ctrl_c(self):
+        """It ends at once what would take minutes."""
+        for call in ("translate(texts)", "generate(texts, num_beams=1)",
+                     "generate(texts, num_beams=1, on_text=lambda prompt, piece: None)",
+                     "generate(texts, num_beams=1, on_text=lambda prompt, piece: time.sleep(300))"):
+            done = python("import os, signal, threading, time, vkformer\n"
+                          f"session, texts = vkformer.Model({EN_ES!r}).session(), 5000 * [{SENTENCES[1]!r}]\n"
+                          "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+                          "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+                          f"try:\n    session.{call}\nexcept KeyboardInterrupt:\n    print('interrupted')\n"
+                          "print(session.translate('I am here.'))")
+            self.assertEqual(done.stdout.decode().split("\n")[:2], ["interrupted", "Estoy aqu\u00ed."], call)
+            self.assertEqual(done.stderr, b"", call)
 
     def test_threads(self):
         found = {}
