@@ -183,6 +183,10 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
+def _config(generation: Dict[str, Any]) -> Optional[bytes]:
+    return json.dumps({key: _plain(value) for key, value in generation.items()}).encode() if generation else None
+
+
 def _to_array(name: str, value: Any) -> Tuple[c.Array, Any]:
     """The array, and what keeps its data alive."""
     value = _plain(value)
@@ -392,7 +396,7 @@ class Session:
         many = _listed(texts)
         ctrl_c = _CtrlC()
         params = c.GenerateParams(
-            config_json=json.dumps(generation).encode() if generation else None,
+            config_json=_config(generation),
             long_texts=_named(c.LongRule, "long_texts", long_texts),
             source_language=_optional(source_language),
             target_language=_optional(target_language),
@@ -425,7 +429,7 @@ class Session:
                 ctrl_c.raises = False
 
         params = c.GenerateTextParams(
-            config_json=json.dumps(generation).encode() if generation else None,
+            config_json=_config(generation),
             stops=_text_list(ends),
             n_stops=len(ends),
             on_text=c.TextFn(call),

@@ -205,6 +205,8 @@ class TestTranslate(unittest.TestCase):
         for given in (array.array("q", ids), [Number(i) for i in ids], (Number(ids[0]), *ids[1:])):
             found = self.session.run(input_ids=[given], decoder_input_ids=[[Number(0)]])["logits"]
             self.assertEqual(listed(found), expected)
+        one = self.session.translate("I am here.", num_beams=Number(1), suppress_tokens=array.array("q", ids[:1]))
+        self.assertEqual(one, self.session.translate("I am here.", num_beams=1, suppress_tokens=ids[:1]))
 
     def test_projections(self):
         """The queries, keys, values and biases are those that the program writes, byte for byte."""
