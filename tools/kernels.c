@@ -71,12 +71,15 @@ static int before(const void *a, const void *b) {
 }
 
 static void print_kernels(const listing *l) {
-  printf("%s\n%5s  %-34s %-9s %5s %6s\n", l->problem, "rank", "kernel", "order", "group", "shared");
+  int width = 0;
+  for (size_t i = 0; i < l->n; i++)
+    if ((int)strlen(l->kernels[i].name) > width) width = (int)strlen(l->kernels[i].name);
+  printf("%s\n%5s  %-*s %-9s %5s %6s\n", l->problem, "rank", width, "kernel", "order", "group", "shared");
   for (size_t i = 0; i < l->n; i++) {
     const kernel *k = &l->kernels[i];
     char rank[16] = "-";
     if (k->rank) snprintf(rank, sizeof rank, "%s%u", k->rank == 1 ? "* " : "", k->rank);
-    printf("%5s  %-34s %-9s %5u %6u  %s: %s\n", rank, k->name, k->order, k->workgroup, k->shared_bytes,
+    printf("%5s  %-*s %-9s %5u %6u  %s: %s\n", rank, width, k->name, k->order, k->workgroup, k->shared_bytes,
            k->fits ? "fits" : "does not fit", k->why);
   }
 }

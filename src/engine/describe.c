@@ -4,11 +4,12 @@
 
 #include "engine/opened.h"
 
+/* "[2,16,64]" */
 static const char *shape_text(const vkf_slot *s, const vkf_dims *dims, char *buffer, size_t size) {
   size_t used = 0;
-  buffer[0] = 0;
   for (uint32_t i = 0; i < s->rank && used < size; i++)
-    used += (size_t)snprintf(buffer + used, size - used, "%s%u", i ? "," : "", vkf_slot_extent(s, i, dims));
+    used += (size_t)snprintf(buffer + used, size - used, "%c%u", i ? ',' : '[', vkf_slot_extent(s, i, dims));
+  if (used < size) snprintf(buffer + used, size - used, "]");
   return buffer;
 }
 
@@ -30,7 +31,7 @@ static void describe_block(vkf_text *text, const vkf_plan_cache *p, const vkf_ca
   for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++) {
     char shape[64];
     const vkf_slot *out = &plan->slots[plan->nodes[n].out[0]];
-    vkf_text_printf(text, "  %-36s [%s]  %s\n", plan->nodes[n].name, shape_text(out, dims, shape, sizeof shape),
+    vkf_text_printf(text, "  %-36s %-16s %s\n", plan->nodes[n].name, shape_text(out, dims, shape, sizeof shape),
                     p->backend->table->node_variant(cached->program, n, NULL));
   }
 }
@@ -60,7 +61,7 @@ static void describe_memory(vkf_session *session, vkf_text *text) {
               {"constants and sizes of plans", bytes.plans},
               {"staging", staging}};
   uint64_t all = 0, counted = 0, peak;
-  vkf_text_printf(text, "memory of a session with these plans\n");
+  vkf_text_printf(text, "\nmemory of a session with these plans\n");
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_text_printf(text, "  %-30s %12llu bytes\n", rows[i].kind, (unsigned long long)rows[i].bytes);
     all += rows[i].bytes;
