@@ -37,6 +37,8 @@ static int check_args(const tool_args *args) {
     return tool_usage_error("bench", "expected what to time, found nothing");
   if (args->merges.n > 0 && !args->html)
     return tool_usage_error("bench", "--merge: expected --html FILE as well, the page that its rows are put on");
+  if (args->shader && !args->variant)
+    return tool_usage_error("bench", "--shader: expected --variant NAME as well, the kernel whose place it takes");
   if (args->norm && strcmp(args->norm, "pre") != 0 && strcmp(args->norm, "post") != 0)
     return tool_usage_error("bench", "--norm: expected post or pre, found '%s'", args->norm);
   for (size_t i = 0; i < args->n_operands && exit_code == TOOL_OK; i++) exit_code = check_operand(args->operands[i]);

@@ -17,7 +17,7 @@ static void on_row(void *user, const vkf_bench_row *row) {
 
 int bench_check_problem(bench *b, const char *problem) {
   vkf_status status = vkf_device_bench(b->session.device, problem, NULL, NULL, NULL);
-  return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, problem);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, NULL);
 }
 
 int bench_problem(bench *b, const char *problem) {

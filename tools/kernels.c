@@ -116,7 +116,7 @@ static int list_problem(tool_session *session, const tool_args *args, const char
     print_kernels(&l);
   }
   free(l.kernels);
-  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, problem);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
 /* Those that were asked for, else the usual ones. */

@@ -259,10 +259,11 @@ static vkf_status add_candidates(bench *b, vkf_bench_fn on_row, void *user) {
   }
   if (params->tile) refuse_tiles(b, on_row, user, &n_tiles);
   if (!b->n || (params->tile && !n_tiles))
-    return vkf_env_fail(
-        b->env, VKF_ERROR_ARGUMENT, "no variant%s%s%s%s fits %s on %s%s%s", params->variant ? " named " : "",
-        params->variant ? params->variant : "", params->tile ? " with the tile " : "", params->tile ? params->tile : "",
-        b->problem, b->caps->device_name, b->why[0] ? ": " : "; `vkformer kernels PROBLEM` lists the names", b->why);
+    return vkf_env_fail(b->env, VKF_ERROR_ARGUMENT, "no variant%s%s%s%s%s%s fits on %s%s%s",
+                        params->variant ? " named " : "", params->variant ? params->variant : "",
+                        params->filter ? " with the filter " : "", params->filter ? params->filter : "",
+                        params->tile ? " with the tile " : "", params->tile ? params->tile : "", b->caps->device_name,
+                        b->why[0] ? ": " : "; `vkformer kernels PROBLEM` lists the names", b->why);
   return VKF_OK;
 }
 

@@ -457,7 +457,8 @@ static void test_bench_tiles(void **state) {
        "sed -n '/\"worst\"/,/}/p' | grep -c '\"\\(output\": \"out\"\\|expected\": [-0-9]\\|found\": [-0-9]\\|bound\": "
        "[0-9]\\)'",
        0, "4\n", ""},
-      {"$V bench matmul:5,12,16 --no-roofs --shader $T/right.spv", 4, NULL,
+      {"$V bench matmul:5,12,16 --no-roofs --shader $T/right.spv", 2, "", "--shader: expected --variant NAME as well"},
+      {"$V bench matmul:5,12,16 --no-roofs --variant matmul --shader $T/right.spv", 4, NULL,
        "expected --variant NAME, the one kernel whose place"},
       {"$V bench matmul:5,12,16 --variant matmul-naive-m1n1 --shader $T/key.json", 2, NULL, "ends in .comp or .spv"},
       {"echo nothing > $T/no.spv; $V bench matmul:5,12,16 --variant matmul-naive-m1n1 --shader $T/no.spv", 4, NULL,
