@@ -38,9 +38,10 @@ uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generatio
 vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_generation_config *config) {
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   if (info->architecture == VKF_ARCHITECTURE_ENCODER || !info->has_head)
-    return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED,
-                        "a model of family %s (%s) without a language model head cannot generate", info->family,
-                        vkf_model_architecture_name(info->architecture));
+    return vkf_env_fail(
+        session->env, VKF_ERROR_UNSUPPORTED,
+        "expected a decoder or an encoder-decoder with a language model head to generate with, found %s%s (family %s)",
+        vkf_model_architecture_name(info->architecture), info->has_head ? "" : " without a head", info->family);
   return vkf_decode_generation_check(config, info->target_vocab);
 }
 

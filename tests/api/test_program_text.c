@@ -276,7 +276,7 @@ static void test_refused(void **state) {
   assert_non_null(strstr(program_err, "--seed has no effect"));
   program_must("$V generate $T/gpt2 -p w5 -i a -o b", 2, NULL, "found --prompt as well");
   program_must("$V generate $T/gpt2 -p ''", 4, NULL, "text 1 was skipped: expected at least one token");
-  program_must("$V generate $T/bert -p w5", 4, NULL, "cannot generate");
+  program_must("$V generate $T/bert -p w5", 4, NULL, "to generate with, found encoder");
   program_must("$V fill-mask $T/bert w5", 4, NULL, "text 1 was skipped: expected the tokenizer's mask");
   program_must("$V fill-mask $T/labels '[MASK]'", 4, NULL, "masked language model");
   program_must("$V classify $T/bert w5", 4, NULL, "classification head");
