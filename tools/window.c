@@ -366,9 +366,14 @@ static int end_window(tool_window *w, int exit_code) {
     if (exit_code == TOOL_OK)
       exit_code = tool_sink_end(&w->sink, w->source.n_lines, w->source.hash, w->args->shard != NULL);
   }
-  if (w->sink.path && w->sink.journal >= 0)
-    fprintf(stderr, "vkformer: %zu lines, %zu of them empty, %zu too long and %s, %zu skipped\n", w->n_done, c->empty,
-            c->cut, tool_long_is(w->args, "split") ? "split" : "truncated", w->skips.n);
+  if (w->sink.path && w->sink.journal >= 0) {
+    fprintf(stderr, "vkformer: %zu line%s", w->n_done, w->n_done == 1 ? "" : "s");
+    if (c->empty) fprintf(stderr, ", %zu of them empty", c->empty);
+    if (c->cut)
+      fprintf(stderr, ", %zu too long and %s", c->cut, tool_long_is(w->args, "split") ? "split" : "truncated");
+    if (w->skips.n) fprintf(stderr, ", %zu skipped", w->skips.n);
+    fputc('\n', stderr);
+  }
   return tool_both_exit_codes(exit_code, tool_skips_report(&w->skips, w->session, w->noun, w->n_done));
 }
 
