@@ -93,16 +93,28 @@ static int make_norms(const tool_attended *a, const char *name, table *t) {
 
 /* ---- as text and as JSON ----------------------------------------------------------------------------------------- */
 
+/* Control characters as \xNN. */
+static void print_token(const char *token) {
+  putchar('"');
+  for (; *token; token++)
+    printf((unsigned char)*token < ' ' || *token == 127 ? "\\x%02x" : "%c", (unsigned char)*token);
+  putchar('"');
+}
+
 static void print_table(const table *t) {
   const size_t n = t->columns->n;
   printf("%s, %zu positions\n", t->kind, n);
   for (size_t c = 0; c < n; c++) {
-    printf("%zu \"%s\"\n", c, t->columns->at[c]);
+    printf("%zu ", c);
+    print_token(t->columns->at[c]);
+    putchar('\n');
     for (size_t r = 0; r < t->n_rows; r++) {
       printf("  layer %-3zu", r);
       if (!t->top) printf(" %.6g", t->numbers[r * n + c]);
-      for (size_t k = (r * n + c) * t->top; k < (r * n + c + 1) * t->top; k++)
-        printf("  %.4f \"%s\"", t->numbers[k], t->words.at[k]);
+      for (size_t k = (r * n + c) * t->top; k < (r * n + c + 1) * t->top; k++) {
+        printf("  %.4f ", t->numbers[k]);
+        print_token(t->words.at[k]);
+      }
       putchar('\n');
     }
   }

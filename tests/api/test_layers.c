@@ -148,6 +148,9 @@ static void test_pictures(void **state) {
        "self, 2 positions\n0 \"w3\"\n  layer 0    0.8864 \"w3\"\n  layer 1    0.8864 \"w3\"\n  layer 2    1.0000 "
        "\"w5\"\n",
        ""},
+      {"cp -r $T/known $T/bell && sed -i 's/\"w5\"/\"\\\\u0007w5\"/' $T/bell/tokenizer.json && "
+       "$V layers $T/bell w3 --logit-lens --top 1 | tail -n 1",
+       0, "  layer 3    1.0000 \"\\x07w5\"\n", ""},
       /* the final norm comes before the head: 1 / (1 + 7 exp(-4 / sqrt(1.75))) */
       {"cp -r $T/known $T/normed && sed -i 's/\"final_norm\": false/\"final_norm\": true/' $T/normed/config.json && "
        "$V layers $T/normed w3 --logit-lens --top 1 | sed -n 3p",
