@@ -1,4 +1,5 @@
 /* arrays: arrays from JSON, to JSON and on the terminal. Refuses lists of unequal lengths and what is no number. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,11 @@ size_t tool_array_elements(const vkf_array *array) {
 double tool_array_value(const vkf_array *array, size_t i) {
   if (array->dtype == VKF_F64) return ((const double *)array->data)[i];
   return array->dtype == VKF_I32 ? ((const int32_t *)array->data)[i] : (double)((const float *)array->data)[i];
+}
+
+bool tool_is_found(const vkf_result *result, size_t row) {
+  const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
+  return row == 0 || !scores || !isinf(scores[row]);
 }
 
 double tool_array_largest(const vkf_array *array) {

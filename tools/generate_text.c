@@ -3,7 +3,6 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -67,12 +66,6 @@ static void add_json(FILE *out, json_t *json) {
   json_decref(json);
 }
 
-/* Whether beams found so many sequences. */
-static bool is_there(const vkf_result *result, size_t row) {
-  const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
-  return row == 0 || !scores || !isinf(scores[row]);
-}
-
 /* n_tokens grows by the ids of the row. */
 static void add_row(const writer *w, FILE *out, const tool_entry *e, const vkf_result *result, size_t row,
                     size_t *n_tokens) {
@@ -100,7 +93,7 @@ static int render(void *user, tool_entry *e, const vkf_result *result, size_t *n
   FILE *out = open_memstream(&e->out, &e->n_out);
   if (!out) return tool_error("out of memory");
   for (size_t r = 0; r < w->each && result; r++)
-    if (is_there(result, r)) add_row(w, out, e, result, r, n_tokens);
+    if (tool_is_found(result, r)) add_row(w, out, e, result, r, n_tokens);
   if (!result && w->args->json)
     add_json(out, json_pack("{s:s, s:s, s:s}", "format", format, "prompt", e->text, "skipped", e->skipped));
   else if (!result)

@@ -285,6 +285,8 @@ size_t tool_array_elements(const vkf_array *array);
 double tool_array_value(const vkf_array *array, size_t i);
 /* The largest element, at least 0; NaN where one is NaN. */
 double tool_array_largest(const vkf_array *array);
+/* Whether beams found row `row` of what a session generated: they may find fewer sequences than are asked for. */
+bool tool_is_found(const vkf_result *result, size_t row);
 /* As a matrix, rows of the last dimension, indented; wide and long ones are shortened. */
 void tool_array_print(const vkf_array *array);
 

@@ -3,7 +3,6 @@
 
 #include "translation.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,11 +98,10 @@ size_t tool_translation_length(const tool_translation *t, const vkf_array *seque
 }
 
 bool tool_translation_is_there(const tool_translation *t, const vkf_result *result, size_t best) {
-  size_t rows = 0;
-  const float *scores = vkf_result_f32(result, "sequences_scores", &rows);
-  bool is_there = true;
-  for (size_t row = best; best > 0 && scores && row < rows; row += t->n_best) is_there &= !isinf(scores[row]);
-  return is_there;
+  const vkf_array *sequences = vkf_result_find(result, "sequences");
+  for (size_t row = best; best > 0 && sequences && row < sequences->shape[0]; row += t->n_best)
+    if (!tool_is_found(result, row)) return false;
+  return true;
 }
 
 typedef void (*id_fn)(void *user, int32_t id, float score);
