@@ -164,6 +164,16 @@ static bool is_too_large(tool_option_kind kind, const char *text) {
          parse_whole(text, (long long)INT32_MAX + 1, &whole);
 }
 
+/* The name of a file or folder; text NULL: no value. */
+static int set_name(const tool_command *command, const tool_option *option, const char *text, const char **out) {
+  const bool is_written = option->kind == TOOL_OUTPUT || option->kind == TOOL_MAYBE_OUTPUT;
+  if (text && is_written && strncmp(text, "--", 2) == 0)
+    return tool_usage_error(command->name, "--%s: expected a file to write, found '%s'", option->name, text);
+  *out = text ? text : "";
+  if (!is_written || strcmp(*out, "-") != 0 || tool_take_output()) return TOOL_OK;
+  return tool_error("standard output: cannot be written: %s", strerror(errno));
+}
+
 /* text: NULL for a flag. */
 static int set_option(const tool_command *command, const tool_option *option, const char *text, tool_args *args) {
   void *member = (char *)args + option->offset;
@@ -186,11 +196,7 @@ static int set_option(const tool_command *command, const tool_option *option, co
     case TOOL_OUTPUT:
     case TOOL_MAYBE_OUTPUT:
       if (text && !text[0]) break;
-      if (text && (option->kind == TOOL_OUTPUT || option->kind == TOOL_MAYBE_OUTPUT) && strncmp(text, "--", 2) == 0)
-        return tool_usage_error(command->name, "--%s: expected a file to write, found '%s'", option->name, text);
-      *(const char **)member = text ? text : "";
-      if (!text || strcmp(text, "-") != 0 || option->kind == TOOL_NAME || option->kind == TOOL_INPUT) return TOOL_OK;
-      return tool_take_output() ? TOOL_OK : tool_error("standard output: cannot be written: %s", strerror(errno));
+      return set_name(command, option, text, member);
     case TOOL_INPUTS:
       if (!text[0]) break;
       return add_text(member, text);
