@@ -67,10 +67,7 @@ static vkf_status inputs_init(vkf_session *session, const vkf_array *arrays, siz
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   bool two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   VKF_CALL(vkf_engine_refuse_unknown(session->env, arrays, n, "run", known_inputs(info)));
-  if (info->image[0] > 0) {
-    VKF_CALL(pixels_init(session, arrays, n, in));
-    return VKF_OK;
-  }
+  if (info->image[0] > 0) return pixels_init(session, arrays, n, in);
   VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "input_ids", false, in->source, false, &in->ids));
   VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "attention_mask", true, in->source, true, &in->mask));
   VKF_CALL(vkf_engine_check_ids(session, "input_ids", in->ids, in->source[0], in->source[1],
