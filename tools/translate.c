@@ -61,21 +61,19 @@ static int render(void *user, tool_entry *e, const vkf_result *result, size_t *n
 /* FILE, or FILE,FIRST,BEST. */
 static int parse_shortlist(translation *t) {
   const char *text = t->lines.args->shortlist;
-  int length = 0, end = 0;
   if (!text) return TOOL_OK;
+  size_t length = strlen(text), first, best;
+  int end = 0;
   t->n_first = t->n_best_targets = 100; /* as Marian's */
-  for (const char *comma = strchr(text, ','); comma && !end; comma = strchr(comma + 1, ',')) {
-    sscanf(comma, ",%9zu,%9zu%n", &t->n_first, &t->n_best_targets, &end);
-    if (end > 0 && comma[end]) end = 0;
-    if (end > 0) length = (int)(comma - text);
+  for (const char *comma = strchr(text, ','); comma; comma = strchr(comma + 1, ',')) {
+    if (sscanf(comma, ",%9zu,%9zu%n", &first, &best, &end) != 2 || comma[end]) continue;
+    t->n_first = first;
+    t->n_best_targets = best;
+    length = (size_t)(comma - text);
   }
-  if (!end) {
-    t->n_first = t->n_best_targets = 100;
-    length = (int)strlen(text);
-  }
-  if (!length || (size_t)length >= sizeof t->list_file)
+  if (!length || length >= sizeof t->list_file)
     return tool_usage_error("translate", "--shortlist: expected FILE or FILE,FIRST,BEST, found '%s'", text);
-  snprintf(t->list_file, sizeof t->list_file, "%.*s", length, text);
+  snprintf(t->list_file, sizeof t->list_file, "%.*s", (int)length, text);
   return tool_check_input("shortlist", t->list_file);
 }
 
