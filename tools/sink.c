@@ -146,7 +146,8 @@ static int open_file(tool_sink *s, bool resumes, unsigned long long work, tool_s
   const bool is_there = stat(s->path, &facts) == 0;
   if (!j.size && resumes && is_there && facts.st_size > 0) {
     unlink(s->journal_path);
-    return tool_error("%s: expected %s beside it, found none: nothing is left to resume", s->path, s->journal_path);
+    return tool_error("%s: expected %s beside it, found none: it is done, or another program wrote it", s->path,
+                      s->journal_path);
   }
   s->fd = open(s->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (s->fd < 0) {

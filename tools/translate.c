@@ -372,7 +372,8 @@ static const tool_option corpus_options[] = {
     {"output", 'o', TOOL_NAME, offsetof(tool_args, output), "FILE",
      "instead of standard output; compressed if it ends in .gz or\n.zst. FILE.journal is beside it while it grows"},
     {"resume", 0, TOOL_FLAG, offsetof(tool_args, resume), NULL,
-     "go on with an --output whose run was ended, without loss or\nrepetition; begin it where there is none yet"},
+     "go on with an --output whose run was ended, without loss or\nrepetition; begin it where there is none yet. One "
+     "that is done\nis refused, with --shard left as it is"},
     {"column", 0, TOOL_SIZE, offsetof(tool_args, column), "N",
      "lines are columns with tabs between them: translate column N,\nfrom 1, and put the translation behind the last"},
     {"jsonl", 0, TOOL_TEXT, offsetof(tool_args, jsonl), "KEY",
