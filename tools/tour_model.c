@@ -217,15 +217,15 @@ static int model_attention(tour *t, const json_t *step) {
     exit_code = tool_error("the model has no head %zu of %s", head, name);
   if (exit_code == TOOL_OK) {
     size_t T = a->shape[2], S = a->shape[3];
-    const float *weights = (const float *)a->data + head * T * S;
-    const int32_t *source_ids = vkf_result_find(source, "ids")->data;
-    const int32_t *target_ids = vkf_result_find(target, "sequences")->data;
-    bool cross = strncmp(name, "cross", 5) == 0, encoder = strncmp(name, "encoder", 7) == 0;
+    float *weights = (float *)a->data + head * T * S;
+    const bool cross = strncmp(name, "cross", 5) == 0, encoder = strncmp(name, "encoder", 7) == 0;
+    const int32_t *from = vkf_result_find(source, "ids")->data, *to = vkf_result_find(target, "sequences")->data;
+    const int32_t *rows = encoder ? from : to, *columns = encoder || cross ? from : to;
     printf("  %s, head %zu: %zu queries (rows), %zu keys (columns)\n", name, head, T, S);
-    const vkf_array map = {NULL, VKF_F32, 2, {T, S}, (float *)a->data + head * T * S};
+    const vkf_array map = {NULL, VKF_F32, 2, {T, S}, weights};
     tour_show(t, name, NULL, "Weights of attention in percent; a row is a token that looks.", &map,
-              map_labels(t, encoder ? source_ids : target_ids, T, cross || encoder ? source_ids : target_ids, S));
-    heat_map(t, weights, encoder ? source_ids : target_ids, T, cross || encoder ? source_ids : target_ids, S);
+              map_labels(t, rows, T, columns, S));
+    heat_map(t, weights, rows, T, columns, S);
     double worst = 0;
     for (size_t r = 0; r < T; r++) {
       double sum = 0;
