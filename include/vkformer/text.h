@@ -243,7 +243,7 @@ typedef struct vkf_fill_mask_params {
 #define VKF_FILL_MASK_PARAMS_INIT .size = sizeof(vkf_fill_mask_params)
 VKF_DEFINE_INIT(vkf_fill_mask_params)
 
-/* Fills the masks of texts with a masked language model. Write a mask as the tokenizer does (`[MASK]` or `<mask>`).
+/* Fills the masks of texts with a masked language model. Write a mask as the tokenizer does, often `[MASK]`.
  * Each mask is filled alone; the others remain masks. Arrays, for all m masks in the order of the texts: `texts` [m]
  * int32, the number of the mask's text; `positions` [m] int32, its position among the ids of the text's part; `ids`
  * [m,k] int32, best first; `scores` [m,k] float64, their probabilities. For candidate j of mask i let c = i * k + j:

@@ -17,18 +17,13 @@ typedef struct filler {
   vkf_session *session;
   vkf_fill_mask_params params;
   vkf_parts parts;
+  int32_t mask; /* the tokenizer's; -1: it has none */
   size_t k;
   mask *masks; /* [n_masks], in the order of the texts */
   size_t n_masks, capacity;
 } filler;
 
 /* ---- masks ------------------------------------------------------------------------------------------------------- */
-
-/* The pieces by which tokenizers of masked language models write the mask. */
-static bool is_mask(const vkf_session *session, int32_t id) {
-  const char *piece = vkf_text_tokenizer_piece(session->model->tokenizer.text, id);
-  return piece && (strcmp(piece, "[MASK]") == 0 || strcmp(piece, "<mask>") == 0);
-}
 
 static vkf_status add_mask(filler *f, size_t part, size_t position) {
   mask *masks = vkf_env_grow(f->session->env, f->masks, &f->capacity, f->n_masks + 1, sizeof *masks);
@@ -43,14 +38,16 @@ static vkf_status add_mask(filler *f, size_t part, size_t position) {
 /* The masks of all parts. A text without one is refused. */
 static vkf_status find_masks(filler *f) {
   const vkf_parts *p = &f->parts;
+  const vkf_text_tokenizer *tokenizer = f->session->model->tokenizer.text;
   for (size_t first = 0, end; first < p->n; first = end) {
     const size_t before = f->n_masks;
     for (end = first; end < p->n && p->at[end].text == p->at[first].text; end++)
       for (size_t i = 0; i < p->at[end].n; i++)
-        if (is_mask(f->session, p->at[end].ids[i])) VKF_CALL(add_mask(f, end, i));
+        if (p->at[end].ids[i] == f->mask) VKF_CALL(add_mask(f, end, i));
     if (f->n_masks == before)
       VKF_CALL(vkf_task_parts_refuse(&f->parts, p->at[first].text, VKF_SKIP_INVALID,
-                                     "expected the tokenizer's mask, [MASK] or <mask>, found none"));
+                                     "expected the tokenizer's mask, %s, found none",
+                                     f->mask < 0 ? "which it lacks" : vkf_text_tokenizer_piece(tokenizer, f->mask)));
   }
   return VKF_OK;
 }
@@ -97,7 +94,7 @@ static vkf_status is_edge(const filler *f, int32_t id, vkf_text *text, bool *out
   vkf_status st = vkf_engine_decode_ids(f->session, &id, 1, true, text);
   vkf_text_append(text, "", 0);
   if (st == VKF_OK) st = vkf_text_status(text);
-  *out = st == VKF_OK && !is_mask(f->session, id) && vkf_task_is_blank(text->data);
+  *out = st == VKF_OK && id != f->mask && vkf_task_is_blank(text->data);
   return st;
 }
 
@@ -166,6 +163,7 @@ static vkf_status fill(filler *f, const char *const *texts, size_t n, vkf_result
   const vkf_net_info *info = vkf_model_net_info(f->session->model->net);
   f->k = VKF_MIN(f->params.top_k ? f->params.top_k : DEFAULT_TOP, info->target_vocab);
   VKF_CALL(vkf_task_parts_make(f->session, texts, n, &rules, &f->parts));
+  f->mask = vkf_text_tokenizer_special(f->session->model->tokenizer.text).mask;
   VKF_CALL(find_masks(f));
   if (!info->has_head || info->is_pooled)
     return vkf_env_fail(f->session->env, VKF_ERROR_UNSUPPORTED,

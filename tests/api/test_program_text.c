@@ -304,6 +304,12 @@ static void test_fill_mask(void **state) {
   check_score(line, "score", softmax_of(logits + 3 * n, n, best));
   json_decref(line);
   assert_int_equal(program_run("test $($V fill-mask $T/bert 'w5 [MASK] [MASK]' -k 3 --json | wc -l) = 6"), 0);
+  /* a mask of another name */
+  assert_int_equal(program_run("cp -r $T/bert $T/hole && sed -i 's/\\[MASK\\]/<hole>/g' $T/hole/tokenizer.json && "
+                               "echo '{\"mask_token\": \"<hole>\"}' > $T/hole/tokenizer_config.json && "
+                               "$V fill-mask $T/bert 'w5 [MASK]' > $T/filled && "
+                               "$V fill-mask $T/hole 'w5 <hole>' | cmp - $T/filled"),
+                   0);
   free(logits);
 }
 
