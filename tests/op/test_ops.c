@@ -9,9 +9,9 @@
  * K, an eighth of them, half on each driver; of gates fewer), and those of a long K not at all: op.turns has each
  * variant at the longest K that it takes.
  * `vkformer validate --ops` (scripts/accept) runs all cases on each.
- * VKF_OP_SUBGROUP=N: forced variants that are not written for subgroups of N run their share of the cases in float32
- * alone, because another driver or vector width runs the rest, and chosen ones a quarter; those that are written for
- * them run four times the share.
+ * VKF_OP_SUBGROUP=N: of forced variants those that are written for subgroups of N, with four times the share; another
+ * driver or vector width runs the others (which VKF_OP_VARIANT names run their share). Of the cases for which one of
+ * the others is chosen, a quarter.
  * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32; NAME,NAME...: these, on VKF_OP_SHARE.
  * VKF_OP_CASES=all in the environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others.
  * Buffers end at pages that nobody may touch, where the driver's memory has such pages (guard_pages.c): a kernel that
@@ -158,7 +158,7 @@ static void test_every_case(void **state) {
 }
 
 /* See VKF_OP_SUBGROUP. */
-static bool runs_all(const vkf_variant *v) {
+static bool is_mine(const vkf_variant *v) {
   return !own_subgroup() || v->subgroup == own_subgroup();
 }
 
@@ -202,7 +202,7 @@ static void test_every_variant(void **state) {
   for (size_t i = 0; i < n; i++) {
     const vkf_case *cases = vkf_op_cases(variants[i].op, &n_cases);
     size_t n_ran = 0;
-    if (!is_asked(variants[i].op)) continue;
+    if (!is_asked(variants[i].op) || (is_asked_variant(NULL) && !is_mine(&variants[i]))) continue;
     vkf_kern_name(&variants[i], name, sizeof name);
     if (!is_asked_variant(name)) continue;
     for (size_t c = 0; c < n_cases; c++) {
@@ -212,7 +212,7 @@ static void test_every_variant(void **state) {
       plain.format = format_of(&variants[i]);
       const bool is_rest = plain.op == VKF_OP_MATMUL && !leaves_gates(&plain, c, i) &&
                            (!variants[i].combine || (c % 8 == i % 8 && is_in_my_half(c / 8)));
-      if (whole || (is_rest && runs_all(&variants[i]))) n_ran += verify(d, &plain, name);
+      if (whole || (is_rest && is_mine(&variants[i]))) n_ran += verify(d, &plain, name);
     }
     for (size_t c = 0; c < n_cases && !n_ran; c++) {
       vkf_case any = cases[c];
@@ -256,7 +256,7 @@ static void test_every_format(void **state) {
       const vkf_case *cases = vkf_op_cases(variants[i].op, &n_cases);
       size_t n_ran = 0;
       char name[96];
-      if (!reads(&variants[i], variants[i].op, f) || !runs_all(&variants[i]) || !(all || turn)) continue;
+      if (!reads(&variants[i], variants[i].op, f) || !is_mine(&variants[i]) || !(all || turn)) continue;
       /* Both drivers could run it. Four neighbours, which have the four formats, run on the same one. */
       if (!variants[i].subgroup && !is_in_my_half(i / (VKF_FORMAT_COUNT - 1))) continue;
       vkf_kern_name(&variants[i], name, sizeof name);
@@ -315,7 +315,7 @@ static void test_pipelines_are_shared(void **state) {
     char name[96];
     vkf_kern_name(&variants[i], name, sizeof name);
     if (variants[i].op != VKF_OP_MATMUL || variants[i].combine || !is_asked_variant(name)) continue;
-    if (!runs_all(&variants[i])) continue;
+    if (!is_mine(&variants[i])) continue;
     if (!verify(d, &one, name)) continue;
     vkf_gpu_device_pipelines(d->device->gpu, &before, NULL);
     if (!verify(d, &other, name)) continue;
@@ -427,7 +427,7 @@ static void test_a_class_has_one_set_of_bits(void **state) {
       float *expected = NULL;
       for (size_t i = 0; i < n; i++) {
         char name[96];
-        if (variants[i].op != ops[o] || variants[i].order != VKF_ORDER_ASCENDING || !runs_all(&variants[i])) continue;
+        if (variants[i].op != ops[o] || variants[i].order != VKF_ORDER_ASCENDING || !is_mine(&variants[i])) continue;
         if (!is_in_share(&variants[i], c, i)) continue;
         float *found =
             first_output(d, d->device->backend, &cases[c], vkf_kern_name(&variants[i], name, sizeof name), &n_found);
