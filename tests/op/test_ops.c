@@ -157,11 +157,6 @@ static void test_every_case(void **state) {
   }
 }
 
-/* See VKF_OP_SUBGROUP. */
-static bool is_mine(const vkf_variant *v) {
-  return !own_subgroup() || v->subgroup == own_subgroup();
-}
-
 /* Is the case at this place in the share of a forced variant, which has that place in the table? */
 static bool is_in_share(const vkf_variant *v, size_t at, size_t variant) {
   const char *asked = getenv("VKF_OP_CASES"), *share = getenv("VKF_OP_SHARE");

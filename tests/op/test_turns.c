@@ -160,7 +160,7 @@ static void check_limit(driver *d, const vkf_variant *v, const char *name, uint3
 
 static void test_every_variant_at_its_limit(void **state) {
   driver *d = *state;
-  const char *asked = getenv("VKF_OP_VARIANT"), *subgroup = getenv("VKF_OP_SUBGROUP"); /* as in test_ops.c */
+  const char *asked = getenv("VKF_OP_VARIANT"); /* as in test_ops.c */
   vkf_caps caps = *vkf_gpu_device_caps(d->device->gpu);
   size_t n = 0, n_ran = 0;
   if (caps.max_loop_turns > LIMIT && !asked) skip();
@@ -172,7 +172,7 @@ static void test_every_variant_at_its_limit(void **state) {
     if (asked && *asked && strcmp(asked, name)) continue;
     if (variants[i].family == &vkf_family_norm_wide) continue; /* its rows end at its registers: op.ops has one */
     if (strstr(variants[i].family->name, "columns")) continue; /* rows add workgroups, not turns */
-    if (subgroup && variants[i].subgroup != strtoul(subgroup, NULL, 10)) continue;
+    if (!is_mine(&variants[i])) continue;
     if (!variants[i].subgroup && !is_in_my_half(i)) continue; /* what both drivers take */
     check_limit(d, &variants[i], name, USUAL_WIDTH, &caps);
     if (variants[i].op == VKF_OP_ATTENTION && variants[i].tile.attention.slice && !variants[i].combine)

@@ -39,7 +39,7 @@ typedef bool attention_compare(driver *d, vkf_backend *backend, const vkf_case *
 /* Kernels for any subgroup run half of the shapes on lavapipe and half on SwiftShader, and none on lavapipe with 512
  * bits; those that one driver alone can run have all shapes there. */
 static inline bool attention_is_mine(const vkf_variant *v, size_t i) {
-  if (own_subgroup() && getenv("VKF_OP_HALF")) return v->subgroup == own_subgroup();
+  if (getenv("VKF_OP_HALF") && !is_mine(v)) return false;
   return v->subgroup || v->access == VKF_ACCESS_TEXEL || is_in_my_half(i);
 }
 

@@ -10,16 +10,22 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "kern/kern.h"
+
 static inline bool is_in_my_half(size_t i) {
   const char *half = getenv("VKF_OP_HALF");
   return !half || !*half || getenv("VKF_OP_CASES") || getenv("VKF_OP_VARIANT") || i % 2 == strtoul(half, NULL, 10);
 }
 
-/* VKF_OP_SUBGROUP: on lavapipe with 512 bits, the subgroup size whose kernels no other driver runs; 0: there is none.
- */
+/* VKF_OP_SUBGROUP: the subgroup size whose kernels no other driver runs (lavapipe with 512 bits); 0: there is none. */
 static inline uint32_t own_subgroup(void) {
   const char *subgroup = getenv("VKF_OP_SUBGROUP");
   return subgroup ? (uint32_t)strtoul(subgroup, NULL, 10) : 0;
+}
+
+/* With such a size, the kernels that are written for it; else all. */
+static inline bool is_mine(const vkf_variant *v) {
+  return !own_subgroup() || v->subgroup == own_subgroup();
 }
 
 #endif
