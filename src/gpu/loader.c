@@ -3,8 +3,12 @@
  * Owns the library handle. Vulkan is never linked. The environment stays as it was: the variable of additional driver
  * manifests is put back, so that no child process inherits a change.
  */
-#define _GNU_SOURCE /* dladdr, RTLD_NODELETE */
+#define _GNU_SOURCE /* dl_iterate_phdr, RTLD_NODELETE */
 #include <dlfcn.h>
+#ifdef __linux__
+#include <link.h>
+#endif
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,17 +106,34 @@ vkf_status vkf_gpu_table_load_instance(vkf_env *env, PFN_vkGetInstanceProcAddr g
   return VKF_OK;
 }
 
+#ifdef __linux__
+enum { MAX_DRIVER_FILES = 16 };
+typedef struct driver_files {
+  char names[MAX_DRIVER_FILES][256];
+  uint32_t n;
+} driver_files;
+
+static int add_driver_file(struct dl_phdr_info *info, size_t size, void *user) {
+  driver_files *files = user;
+  (void)size;
+  if (info->dlpi_name && strstr(info->dlpi_name, "nvidia") && files->n < MAX_DRIVER_FILES)
+    snprintf(files->names[files->n++], sizeof files->names[0], "%s", info->dlpi_name);
+  return 0;
+}
+#endif
+
 /* NVIDIA's driver (580.159.04) does not release everything when it is unloaded: after twenty to forty instances it
- * finds no device. So it stays loaded in the process once a device was made. */
+ * finds no device. So it stays loaded in the process once a device was made: all its files, because the one that the
+ * loader opens frees at its end what the others hold, and did so twice where only the others stayed. */
 static void keep_driver(const vkf_gpu_device *device) {
-#ifdef RTLD_NODELETE
-  Dl_info driver;
-  void *function;
-  memcpy(&function, &device->vk.QueueSubmit, sizeof function);
-  if (device->caps.driver_id != VK_DRIVER_ID_NVIDIA_PROPRIETARY || !dladdr(function, &driver) || !driver.dli_fname)
-    return;
-  void *kept = dlopen(driver.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-  if (kept) dlclose(kept);
+#ifdef __linux__
+  driver_files files = {.n = 0};
+  if (device->caps.driver_id != VK_DRIVER_ID_NVIDIA_PROPRIETARY) return;
+  dl_iterate_phdr(add_driver_file, &files);
+  for (uint32_t i = 0; i < files.n; i++) {
+    void *kept = dlopen(files.names[i], RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    if (kept) dlclose(kept);
+  }
 #else
   (void)device;
 #endif
