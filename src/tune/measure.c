@@ -37,7 +37,7 @@ static vkf_status time_run(void *user, uint32_t i, double *ns) {
   return vkf_tune_measure_run(p->backend, p->program, &p->run.dims, ns, &clock);
 }
 
-vkf_status vkf_tune_measure(vkf_backend *backend, const vkf_case *c, const char *const *names, uint32_t n,
+vkf_status vkf_tune_measure(vkf_backend *backend, const vkf_case *c, const char *const *names, uint32_t n, double warm,
                             double seconds, double *ns) {
   vkf_status st = VKF_OK;
   vkf_env *env = backend->env;
@@ -51,7 +51,7 @@ vkf_status vkf_tune_measure(vkf_backend *backend, const vkf_case *c, const char 
     if (programs[i].program) VKF_TRY(verify(&programs[i], &right));
     if (right) VKF_TRY(vkf_tune_times_init(&times[i], env)); /* the others have no times, so nobody runs them */
   }
-  VKF_TRY(vkf_tune_times_take(times, n, seconds, time_run, programs));
+  VKF_TRY(vkf_tune_times_take(times, n, warm, seconds, time_run, programs));
   for (uint32_t i = 0; i < n; i++) {
     vkf_bench_row row = {0};
     vkf_tune_times_summarize(&times[i], &row);

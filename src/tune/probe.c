@@ -12,6 +12,7 @@
 #include "tune/reproducible.h"
 #include "tune/measure.h"
 #include "tune/problem.h"
+#include "tune/times.h"
 #include "tune/tuned.h"
 
 static bool can_keep(vkf_tuning *t) {
@@ -164,7 +165,8 @@ vkf_status vkf_tune_probe_kernels(vkf_tuning *t) {
   VKF_CALL(vkf_tune_problem_parse(t->env, text, &c));
   VKF_CALL(begin(t, &check, 1, alone));
   check.found[0] = 0;
-  VKF_CALL(end(t, &check, 1, alone, vkf_tune_measure(t->backend, &c, names, n, seconds, ns)));
+  const double warm = vkf_gpu_device_caps(t->gpu)->is_cpu ? 0 : VKF_WARM_SECONDS_OF_GPU;
+  VKF_CALL(end(t, &check, 1, alone, vkf_tune_measure(t->backend, &c, names, n, warm, seconds, ns)));
   for (uint32_t i = 0; i < n; i++) {
     if (!(ns[i] > 0)) continue;
     vkf_tuned_entry *e = &entries[n_entries++];

@@ -46,8 +46,8 @@ static vkf_status rounds(vkf_times *times, uint32_t n, double seconds, uint32_t 
   return VKF_OK;
 }
 
-vkf_status vkf_tune_times_take(vkf_times *times, uint32_t n, double seconds, vkf_time_fn run, void *user) {
-  VKF_CALL(rounds(times, n, seconds / 5, 1, false, run, user));
+vkf_status vkf_tune_times_take(vkf_times *times, uint32_t n, double warm, double seconds, vkf_time_fn run, void *user) {
+  VKF_CALL(rounds(times, n, VKF_MAX(seconds / 5, warm / n), 1, false, run, user));
   for (uint32_t i = 0; i < n; i++) times[i].total_ns = 0;
   return rounds(times, n, seconds, VKF_TIMES_MIN, true, run, user);
 }
