@@ -104,7 +104,8 @@ static vkf_status make_programs(bench *b, candidate *c) {
     VKF_CALL(
         b->backend->table->program_create(b->backend, &b->run.plan, c->weights[i], NULL, &options, &c->programs[i]));
   }
-  VKF_CALL(vkf_vkop_statistics(c->programs[0], 0, 0, &b->arena, &told, &c->row.n_statistics));
+  VKF_CALL(vkf_vkop_statistics(c->programs[0], 0, vkf_vkop_own_stage(c->programs[0], 0), &b->arena, &told,
+                               &c->row.n_statistics));
   c->row.statistics = told;
   return VKF_OK;
 }

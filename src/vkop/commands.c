@@ -39,7 +39,8 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32
   char name[64];
   struct vkf_kern_spirv own;
   const vkf_dispatch *d = &k->dispatch[stage];
-  const struct vkf_kern_spirv *module = stage ? NULL : find_own(p->backend, k->variant, &own);
+  const bool is_own = stage == vkf_kern_rounds_x(k->variant, &k->problem); /* not of a dispatch before or behind it */
+  const struct vkf_kern_spirv *module = is_own ? find_own(p->backend, k->variant, &own) : NULL;
   vkf_kern_module(k->variant, stage, &k->problem, caps, name, sizeof name);
   if (!module) module = vkf_kern_spirv_find(vkf_kern_spirv_table, name);
   if (!module)
@@ -288,6 +289,10 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
 
 uint32_t vkf_vkop_stages(const vkf_program *program, uint32_t node) {
   return vkf_kern_stages(program->nodes[node].variant, &program->nodes[node].problem);
+}
+
+uint32_t vkf_vkop_own_stage(const vkf_program *program, uint32_t node) {
+  return vkf_kern_rounds_x(program->nodes[node].variant, &program->nodes[node].problem);
 }
 
 vkf_status vkf_vkop_statistics(const vkf_program *program, uint32_t node, uint32_t stage, vkf_arena *arena,

@@ -26,6 +26,8 @@ const vkf_variant *vkf_vkop_find_variant(const vkf_backend *backend, const char 
 
 /* Dispatches of a node, one after the other. */
 uint32_t vkf_vkop_stages(const vkf_program *program, uint32_t node);
+/* Which of them is the variant's own kernel, not one that prepares its inputs or combines its sums. */
+uint32_t vkf_vkop_own_stage(const vkf_program *program, uint32_t node);
 /* What the driver tells about a stage's kernel of a node of a program that was made with `statistics`; in memory of
  * `arena`. */
 vkf_status vkf_vkop_statistics(const vkf_program *program, uint32_t node, uint32_t stage, vkf_arena *arena,
