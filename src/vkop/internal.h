@@ -119,7 +119,8 @@ struct vkf_program {
   bool grids_valid;
   vkf_timing timing;
   bool statistics;
-  bool is_apart; /* segments are nodes, submitted one by one */
+  bool keeps_all; /* so results stay on the device, too: the kernels that are timed write to its memory */
+  bool is_apart;  /* segments are nodes, submitted one by one */
 };
 
 /* The pools of a program that are its own or borrowed, for the loops over all of them. */

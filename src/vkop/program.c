@@ -41,6 +41,7 @@ static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf
   vkf_arena_init(&p->arena, backend->env);
   if (!options) options = &defaults;
   p->timing = options->timing;
+  p->keeps_all = options->keep_all;
   p->statistics = options->statistics || !vkf_gpu_device_caps(p->backend->device)->is_cpu; /* spills, on GPUs */
   if (backend->observer) p->timing = VKF_MAX(p->timing, backend->observer->timing);
   p->is_apart = p->timing == VKF_TIMING_NODES && !vkf_gpu_device_caps(p->backend->device)->timestamps;

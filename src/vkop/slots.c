@@ -238,7 +238,7 @@ static vkop_pools *pools_of(vkf_program *p, const vkf_slot *slot) {
   return slot->kind == VKF_SLOT_INPUT || is_in_step(p, slot) ? &p->inputs
          : slot->kind == VKF_SLOT_CONSTANT                   ? &p->constants
          : slot->kind != VKF_SLOT_TEMP                       ? NULL
-         : is_small_result(slot)                             ? &p->results
+         : is_small_result(slot) && !p->keeps_all            ? &p->results
                                                              : &p->temps;
 }
 
