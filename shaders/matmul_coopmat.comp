@@ -3,9 +3,9 @@
 // (rows), bias, residual, out, scales of rows if the format has them, a word that becomes 1 if some x or w cannot be
 // stored as f16. K is a multiple of 8.
 // x is rounded to f16 on its way to shared memory. Weights in bf16 become f16 there, too, which is exact from 2^-14 on,
-// and so do the whole numbers of int8. While a slice of BK is multiplied, the next one is loaded from memory to
-// registers. Shared memory has two slices, so one barrier a slice is enough.
-// HALVES: x is in f16 already, as round_halves.comp leaves it.
+// and so do the whole numbers of int8. While a slice of BK is multiplied, the next AHEAD are on their way from memory
+// to registers. Shared memory has two slices, so one barrier a slice is enough.
+// HALVES: x is in f16 already, as round_halves.comp leaves it, and leaves registers for two slices on their way.
 // SPLIT: the workgroups share K, too. z is the number of a split of SPLIT_K, which is a multiple of BK. They leave
 // partial sums, which matmul_combine.comp adds up. Operands: x, w, partial sums, the word.
 //
@@ -67,34 +67,39 @@ const uint STRIDE = DEPTH + 1; // of its rows: one more, so that neighbours are 
 const uint SLICE = (BM + BN) * STRIDE, SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP_SIZE, PIECE = MATRIX_M * MATRIX_N / 4;
 shared uvec4 slices[2 * SLICE > SUBGROUPS * PIECE ? 2 * SLICE : SUBGROUPS * PIECE];
 
-// A lane's share of a slice on its way.
+#ifdef HALVES
+#define AHEAD 2
+#else
+#define AHEAD 1
+#endif
+// A lane's share of the slices on their way.
 const uint X_LOADS = (BM * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 const uint W_LOADS = (BN * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 #ifdef HALVES
-uvec4 next_x[X_LOADS];
+uvec4 next_x[AHEAD][X_LOADS];
 #else
-vec4 next_x[2 * X_LOADS];
+vec4 next_x[AHEAD][2 * X_LOADS];
 #endif
-EIGHT next_w[W_LOADS];
+EIGHT next_w[AHEAD][W_LOADS];
 
 // Rows past M, columns past N and k past `end` repeat the last, but w is 0 past `end`: no load waits for a test.
-void fetch(uint row0, uint column0, uint k0, uint end, uint M) {
+void fetch(const uint to, uint row0, uint column0, uint k0, uint end, uint M) {
   [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
     const uint row = min(row0 + e / DEPTH, M - 1), k = min(k0 + e % DEPTH * 8, end - 8);
 #ifdef HALVES
-    next_x[i] = x8[at[0].x / 4 + (row * p.k + k) / 8];
+    next_x[to][i] = x8[at[0].x / 4 + (row * p.k + k) / 8];
 #else
-    const uint from = (at[0].x + row * p.k + k) / 4;
-    next_x[2 * i] = x4[from];
-    next_x[2 * i + 1] = x4[from + 1];
+    const uint first = (at[0].x + row * p.k + k) / 4;
+    next_x[to][2 * i] = x4[first];
+    next_x[to][2 * i + 1] = x4[first + 1];
 #endif
   }
   [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
     const uint column = min(column0 + e / DEPTH, p.n - 1), k = k0 + e % DEPTH * 8;
     const EIGHT words = w8[at[1].x / (BITS / 4) + (column * p.k + min(k, end - 8)) / 8];
-    next_w[i] = k < end ? words : EIGHT(0);
+    next_w[to][i] = k < end ? words : EIGHT(0);
   }
 }
 
@@ -106,19 +111,19 @@ uvec4 halves_of(uvec4 words) { return uvec4(halves(unpack4(words.xy)), halves(un
 uvec4 halves_of(uvec2 words) { return uvec4(halves(unpack4(words.x)), halves(unpack4(words.y))); }
 #endif
 
-void put(uint slice) {
+void put(const uint from, uint slice) {
   [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
 #ifdef HALVES
-    const uvec4 eight = next_x[i];
+    const uvec4 eight = next_x[from][i];
 #else
-    const uvec4 eight = uvec4(halves(next_x[2 * i]), halves(next_x[2 * i + 1]));
+    const uvec4 eight = uvec4(halves(next_x[from][2 * i]), halves(next_x[from][2 * i + 1]));
 #endif
     if (e < BM * DEPTH) slices[slice + e / DEPTH * STRIDE + e % DEPTH] = eight;
   }
   [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
-    if (e < BN * DEPTH) slices[slice + (BM + e / DEPTH) * STRIDE + e % DEPTH] = halves_of(next_w[i]);
+    if (e < BN * DEPTH) slices[slice + (BM + e / DEPTH) * STRIDE + e % DEPTH] = halves_of(next_w[from][i]);
   }
 }
 
@@ -144,24 +149,26 @@ void main() {
 #else
   const uint begin = 0, end = p.k;
 #endif
-  fetch(row0, column0, begin, end, M);
-  put(0);
+  [[unroll]] for (uint i = 0; i < AHEAD; i++) fetch(i, row0, column0, begin + i * BK, end, M);
+  put(0, 0);
   uint slice = 0;
-  for (uint k0 = begin; k0 < end; k0 += BK) {
-    barrier();
-    fetch(row0, column0, k0 + BK, end, M);
-    const uint x_begin = slice + sub_row * STRIDE, w_begin = slice + (BM + sub_column) * STRIDE;
-    [[unroll]] for (uint k = 0; k < DEPTH; k += MATRIX_K / 8) {
-      [[unroll]] for (uint i = 0; i < ROWS; i++)
-        coopMatLoad(a[i], slices, x_begin + i * MATRIX_M * STRIDE + k, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-      [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
-        coopMatLoad(b, slices, w_begin + j * MATRIX_N * STRIDE + k, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+  for (uint k0 = begin; k0 < end; k0 += AHEAD * BK) {
+    [[unroll]] for (uint turn = 0; turn < AHEAD; turn++) { // the last may be past `end`, where w is 0
+      barrier();
+      fetch(turn, row0, column0, k0 + (turn + AHEAD) * BK, end, M);
+      const uint x_begin = slice + sub_row * STRIDE, w_begin = slice + (BM + sub_column) * STRIDE;
+      [[unroll]] for (uint k = 0; k < DEPTH; k += MATRIX_K / 8) {
         [[unroll]] for (uint i = 0; i < ROWS; i++)
-          sums[i * COLUMNS + j] = coopMatMulAdd(a[i], b, sums[i * COLUMNS + j]);
+          coopMatLoad(a[i], slices, x_begin + i * MATRIX_M * STRIDE + k, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
+          coopMatLoad(b, slices, w_begin + j * MATRIX_N * STRIDE + k, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+          [[unroll]] for (uint i = 0; i < ROWS; i++)
+            sums[i * COLUMNS + j] = coopMatMulAdd(a[i], b, sums[i * COLUMNS + j]);
+        }
       }
+      slice = SLICE - slice;
+      put((turn + 1) % AHEAD, slice);
     }
-    slice = SLICE - slice;
-    put(slice);
   }
   barrier();
   // Pieces pass through shared memory one by one, because each device decides which lane holds which element.

@@ -163,7 +163,7 @@ enum { HONEYKRISP = 26 };
 /* How many numbers compilers hold without spilling, beside addresses and loop counters, as found with Mesa's compilers
  * for these vendors' chips (scripts/farm). Intel's come from its manuals: a thread has 128 registers, which hold a
  * number each for the lanes of the smallest subgroup. */
-static uint32_t registers_of(uint32_t vendor_id) {
+static uint32_t registers_of(uint32_t vendor_id, uint32_t driver_id) {
   static const struct {
     uint32_t vendor_id, n;
   } rows[] = {{0x1002 /* AMD */, 192},
@@ -173,6 +173,8 @@ static uint32_t registers_of(uint32_t vendor_id) {
               {INTEL, 48},
               {0x13b5 /* ARM */, 48},
               {0x14e4 /* Broadcom: of 64; v3dv of Mesa 26.2 spills from 44 on */, 40}};
+  /* NVIDIA's own compiler (580.159.04) has 255, and held 212 of ours in them. */
+  if (driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY) return 216;
   for (size_t i = 0; i < VKF_COUNT(rows); i++)
     if (rows[i].vendor_id == vendor_id) return rows[i].n;
   return 0;
@@ -212,7 +214,7 @@ static void fill_known(vkf_caps *caps) {
   caps->indexed_registers = caps->driver_id != VKF_DRIVER_ID_V3DV;
   if (caps->is_cpu) return;
   /* Mesa's driver of Apple's chips gives Mesa's vendor id. */
-  caps->n_registers = registers_of(caps->driver_id == HONEYKRISP ? APPLE : caps->vendor_id);
+  caps->n_registers = registers_of(caps->driver_id == HONEYKRISP ? APPLE : caps->vendor_id, caps->driver_id);
   if (caps->vendor_id == INTEL) caps->subgroup_registers = 2 * caps->n_registers * caps->subgroup_min;
 }
 

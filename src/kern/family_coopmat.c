@@ -52,7 +52,7 @@ static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
                  w = VKF_CEIL_DIV(v->tile.gemm.bn * eights, workgroup(v));
   (void)p;
   return (v->tile.gemm.tm * v->tile.gemm.tn + (v->tile.gemm.tm + v->matrix.n) * v->matrix.k / 2) / v->subgroup +
-         (v->family->round_x ? 4 : 8) * x + 4 * w;
+         (v->family->round_x ? 2 * (4 * x + 4 * w) : 8 * x + 4 * w); /* two slices are on their way, or one */
 }
 
 /* A number of x that was rounded is half as much to read. The dispatch that does it reads x once and writes half as

@@ -183,7 +183,7 @@ static const vkf_variant table[] = {
     {COOPMAT, .subgroup = 8, .matrix = {8, 8, 8}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 32}},
     /* Many rows: NVIDIA, AMD; lavapipe. */
     {COOPMAT_HALVES, .subgroup = 32, .matrix = {16, 16, 16},
-     .tile.gemm = {.bm = 128, .bn = 128, .bk = 32, .tm = 64, .tn = 32}},
+     .tile.gemm = {.bm = 128, .bn = 128, .bk = 32, .tm = 64, .tn = 64}},
     {COOPMAT_HALVES, .subgroup = 64, .matrix = {16, 16, 16},
      .tile.gemm = {.bm = 128, .bn = 128, .bk = 32, .tm = 64, .tn = 64}},
     {COOPMAT_HALVES, .subgroup = 8, .matrix = {8, 8, 8},

@@ -216,16 +216,16 @@ static void x_is_rounded_before(void **state) {
        {"quantise_words", "matmul_dot_int8"},
        260 * 36,
        {{2, 1, 1}, {3, 2, 1}}},
-      {"matmul-coopmat-halves-128x128x32-m64n32-16x16x16-w32",
+      {"matmul-coopmat-halves-128x128x32-m64n64-16x16x16-w32",
        VKF_FORMAT_F16,
        {"round_halves", "matmul_coopmat_halves_f16"},
        130 * 64 * 2,
-       {{2, 1, 1}, {2, 1, 1}}},
-      {"matmul-coopmat-halves-128x128x32-m64n32-16x16x16-w32",
+       {{3, 1, 1}, {2, 1, 1}}},
+      {"matmul-coopmat-halves-128x128x32-m64n64-16x16x16-w32",
        VKF_FORMAT_INT8,
        {"round_halves", "matmul_coopmat_halves_int8"},
        130 * 64 * 2,
-       {{2, 1, 1}, {2, 1, 1}}},
+       {{3, 1, 1}, {2, 1, 1}}},
   };
   const vkf_caps caps = {.indexed_registers = true};
   for (size_t i = 0; i < VKF_COUNT(expected); i++) {
