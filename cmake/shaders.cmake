@@ -41,7 +41,7 @@ function(vkf_probe_extension extension)
   endif()
   set(probe ${spirv_dir}/probe_${extension}.comp)
   file(WRITE ${probe} "#version 450\n#extension ${extension} : require\nlayout(local_size_x = 1) in;\nvoid main() {}\n")
-  execute_process(COMMAND ${VKF_GLSLANG} -V --target-env vulkan1.1 ${probe} -o ${probe}.spv
+  execute_process(COMMAND ${VKF_GLSLANG} -V --target-env vulkan1.3 ${probe} -o ${probe}.spv
                   RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
   if(failed)
     set(VKF_GLSL_${extension} OFF CACHE INTERNAL "")
@@ -60,6 +60,14 @@ if(VKF_GLSL_GL_KHR_cooperative_matrix AND headers_have_coopmat)
 else()
   message(WARNING "the kernels for matrix cores (matmul_coopmat, attention_coopmat) are left out: ${VKF_GLSLANG} or the Vulkan headers do "
                   "not know GL_KHR_cooperative_matrix; GPUs that have such cores will not use them")
+endif()
+vkf_probe_extension(GL_NV_cooperative_matrix2)
+file(STRINGS ${VKF_VULKAN_INCLUDE_DIR}/vulkan/vulkan_core.h headers_have_coopmat2
+     REGEX "#define VK_NV_cooperative_matrix2 1" LIMIT_COUNT 1)
+set(VKF_COOPMAT2 OFF)
+if(VKF_COOPMAT AND VKF_GLSL_GL_NV_cooperative_matrix2 AND headers_have_coopmat2)
+  set(VKF_COOPMAT2 ON)
+  target_compile_definitions(vkf_vulkan INTERFACE VKF_HAS_COOPMAT2)
 endif()
 
 set(VKF_SHADERS_FROM "" CACHE PATH "a build folder of the same sources, whose compiled shaders are taken")
@@ -115,10 +123,17 @@ foreach(row IN LISTS shader_rows)
   if(name IN_LIST spirv_names)
     message(FATAL_ERROR "${source}: expected a new name, found another module called ${name}")
   endif()
+  set(target vulkan1.1)
   if(feature STREQUAL "COOPMAT")
     if(NOT VKF_COOPMAT)
       continue() # the warning is above
     endif()
+  elseif(feature STREQUAL "COOPMAT2")
+    if(NOT VKF_COOPMAT2)
+      message(STATUS "shader ${name} is left out: ${VKF_GLSLANG} or the Vulkan headers do not know GL_NV_cooperative_matrix2")
+      continue()
+    endif()
+    set(target vulkan1.3)
   elseif(feature)
     vkf_probe_extension(${feature})
     if(NOT VKF_GLSL_${feature})
@@ -137,7 +152,7 @@ foreach(row IN LISTS shader_rows)
     set(spv ${spirv_dir}/${name}${mode}.spv)
     set(validate "")
     if(VKF_SPIRV_VAL)
-      set(validate COMMAND ${VKF_SPIRV_VAL} --target-env vulkan1.1 ${spv})
+      set(validate COMMAND ${VKF_SPIRV_VAL} --target-env ${target} ${spv})
     endif()
     if(has_depfile GREATER -1)
       set(included DEPFILE ${spv}.d)
@@ -148,7 +163,7 @@ foreach(row IN LISTS shader_rows)
     endif()
     add_custom_command(
       OUTPUT ${spv}
-      COMMAND ${VKF_GLSLANG} --quiet -V --target-env vulkan1.1 -I${PROJECT_SOURCE_DIR}/shaders ${defines} ${reproducible} ${write_depfile} -o
+      COMMAND ${VKF_GLSLANG} --quiet -V --target-env ${target} -I${PROJECT_SOURCE_DIR}/shaders ${defines} ${reproducible} ${write_depfile} -o
               ${spv} ${source} ${validate}
       DEPENDS ${source} ${included}
       COMMENT "shader ${name}${mode}"

@@ -79,7 +79,8 @@ typedef struct vkf_caps {
   bool buffer_address;              /* buffer references */
   bool integer_dot;                 /* products of four 8-bit numbers in a word, added up */
   bool integer_dot_fast;            /* the device has an instruction for them */
-  bool coopmat; /* cooperative matrices of a subgroup, f16 times f16 added up in float32, in the shapes below */
+  bool coopmat;  /* cooperative matrices of a subgroup, f16 times f16 added up in float32, in the shapes below */
+  bool coopmat2; /* and matrices of a whole workgroup, loaded by the driver (VK_NV_cooperative_matrix2) */
   bool coopmat_left_out; /* the device has such matrices, and this build cannot use any */
   uint32_t n_matrix_shapes;
   vkf_matrix_shape matrix_shapes[VKF_MAX_MATRIX_SHAPES];

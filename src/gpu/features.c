@@ -15,6 +15,7 @@ typedef enum feature_extension {
   EXT_SIZE_CONTROL,
   EXT_MEMORY_MODEL,
   EXT_COOPMAT,
+  EXT_COOPMAT2,
   EXT_INTEGER_DOT,
   EXT_EXECUTABLES,
   EXT_HOST_MEMORY,
@@ -31,6 +32,7 @@ static const struct {
     [EXT_SIZE_CONTROL] = {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3},
     [EXT_MEMORY_MODEL] = {VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2},
     [EXT_COOPMAT] = {"VK_KHR_cooperative_matrix", 0},
+    [EXT_COOPMAT2] = {"VK_NV_cooperative_matrix2", 0},
     [EXT_INTEGER_DOT] = {VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME, VK_API_VERSION_1_3},
     [EXT_EXECUTABLES] = {VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME, 0},
     [EXT_HOST_MEMORY] = {VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME, 0},
@@ -74,6 +76,10 @@ void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, con
   features->coopmat.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
   LINK(EXT_COOPMAT, coopmat)
 #endif
+#ifdef VKF_HAS_COOPMAT2
+  features->coopmat2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV;
+  LINK(EXT_COOPMAT2, coopmat2)
+#endif
 #undef LINK
 }
 
@@ -95,6 +101,13 @@ void vkf_gpu_features_to_caps(const vkf_gpu_features *features, vkf_caps *caps) 
   caps->coopmat = features->coopmat.cooperativeMatrix && features->memory_model.vulkanMemoryModel &&
                   features->memory_model.vulkanMemoryModelDeviceScope && caps->float16;
 #endif
+#ifdef VKF_HAS_COOPMAT2
+  const VkPhysicalDeviceCooperativeMatrix2FeaturesNV *f = &features->coopmat2;
+  caps->coopmat2 = caps->coopmat && caps->storage16 && caps->int16 && caps->buffer_address &&
+                   f->cooperativeMatrixWorkgroupScope && f->cooperativeMatrixFlexibleDimensions &&
+                   f->cooperativeMatrixPerElementOperations && f->cooperativeMatrixTensorAddressing &&
+                   f->cooperativeMatrixBlockLoads;
+#endif
 }
 
 void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps) {
@@ -112,6 +125,13 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
 #ifdef VKF_HAS_COOPMAT
   features->coopmat.cooperativeMatrix = caps->coopmat;
   features->memory_model.vulkanMemoryModel = features->memory_model.vulkanMemoryModelDeviceScope = caps->coopmat;
+#endif
+#ifdef VKF_HAS_COOPMAT2
+  features->coopmat2.cooperativeMatrixWorkgroupScope = caps->coopmat2;
+  features->coopmat2.cooperativeMatrixFlexibleDimensions = caps->coopmat2;
+  features->coopmat2.cooperativeMatrixPerElementOperations = caps->coopmat2;
+  features->coopmat2.cooperativeMatrixTensorAddressing = caps->coopmat2;
+  features->coopmat2.cooperativeMatrixBlockLoads = caps->coopmat2;
 #endif
 }
 
@@ -148,6 +168,19 @@ static const struct {
      offsetof(VkPhysicalDeviceCooperativeMatrixFeaturesKHR, cooperativeMatrix),
      offsetof(vkf_gpu_features, coopmat.cooperativeMatrix)},
 #endif
+#ifdef VKF_HAS_COOPMAT2
+#define MATRIX2(member)                                                                                             \
+  {                                                                                                                 \
+    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV,                                             \
+        offsetof(VkPhysicalDeviceCooperativeMatrix2FeaturesNV, member), offsetof(vkf_gpu_features, coopmat2.member) \
+  }
+    MATRIX2(cooperativeMatrixWorkgroupScope),
+    MATRIX2(cooperativeMatrixFlexibleDimensions),
+    MATRIX2(cooperativeMatrixPerElementOperations),
+    MATRIX2(cooperativeMatrixTensorAddressing),
+    MATRIX2(cooperativeMatrixBlockLoads),
+#undef MATRIX2
+#endif
     FEATURE(VULKAN_1_1, Vulkan11Features, storageBuffer16BitAccess, storage16),
     FEATURE(VULKAN_1_2, Vulkan12Features, storageBuffer8BitAccess, storage8),
     FEATURE(VULKAN_1_2, Vulkan12Features, shaderFloat16, float16),
@@ -177,6 +210,7 @@ size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extension
       [EXT_SIZE_CONTROL] = caps->subgroup_size_control || caps->subgroup_full,
       [EXT_MEMORY_MODEL] = caps->coopmat,
       [EXT_COOPMAT] = caps->coopmat,
+      [EXT_COOPMAT2] = caps->coopmat2,
       [EXT_INTEGER_DOT] = caps->integer_dot,
       [EXT_EXECUTABLES] = caps->pipeline_statistics,
       [EXT_HOST_MEMORY] = vkf_gpu_large_pages_wanted(caps),

@@ -186,6 +186,9 @@ typedef struct vkf_gpu_features {
 #ifdef VKF_HAS_COOPMAT
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR coopmat;
 #endif
+#ifdef VKF_HAS_COOPMAT2
+  VkPhysicalDeviceCooperativeMatrix2FeaturesNV coopmat2;
+#endif
 } vkf_gpu_features;
 /* The features that can be queried with this version and these extensions: all false, linked. */
 void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, const vkf_gpu_extensions *extensions);
@@ -197,7 +200,7 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
 void vkf_gpu_features_from_chain(vkf_gpu_features *features, const void *chain);
 /* Adds the names of the extensions that the features need, unless the version includes them. */
 size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extensions *offered, const char **names);
-#define VKF_GPU_MAX_EXTENSIONS 10
+#define VKF_GPU_MAX_EXTENSIONS 11
 
 /* Everything of caps but the features; subgroup_size_control: what the properties allow. */
 void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint32_t instance_version,

@@ -2,6 +2,7 @@
  * (shaders/matmul_coopmat.comp). coopmat-split splits K, which a second dispatch adds up, for grids that would leave
  * cores without work. coopmat-halves has x in f16 from a dispatch before (shaders/round_halves.comp): each tile reads
  * half the bytes of x and rounds nothing. They compete by their effort. */
+#include <math.h>
 #include <stdio.h>
 
 #include "kern/gemm.h"
@@ -55,13 +56,16 @@ static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
          (v->family->round_x ? 2 * (4 * x + 4 * w) : 8 * x + 4 * w); /* two slices are on their way, or one */
 }
 
-/* A number of x that was rounded is half as much to read. The dispatch that does it reads x once and writes half as
- * many bytes. */
-static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+/* The dispatch that rounds x reads it once and writes half as many bytes. */
+static double rounding_effort(const vkf_problem *p, const vkf_caps *caps) {
   const double each = (double)p->matmul.m * p->matmul.k / vkf_kern_cores(caps);
+  return MATRIX_FACTOR * (VKF_GEMM_DISPATCH + 1.5 * VKF_GEMM_PASSED * each);
+}
+
+/* A number of x that was rounded is half as much to read. */
+static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   if (!v->family->round_x) return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, LEAST, 1);
-  return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, LEAST, 0.5) +
-         MATRIX_FACTOR * (VKF_GEMM_DISPATCH + 1.5 * VKF_GEMM_PASSED * each);
+  return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, LEAST, 0.5) + rounding_effort(p, caps);
 }
 
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
@@ -91,3 +95,59 @@ const vkf_family vkf_family_coopmat_halves = {.name = "coopmat-halves",
                                               .round_x = "round_halves",
                                               .rounded_block_bytes = 2 * VKF_Q8_BLOCK,
                                               .rounding = rounding};
+
+static const char *fit_tensor(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
+                              size_t size) {
+  if (p->matmul.is_gated) VKF_KERN_REFUSE("has one column at a time where results leave, and gates need two");
+  return fit(v, p, caps, why, size);
+}
+
+/* coopmat2: the driver loads the matrices of whole workgroups and decides what is in shared memory and registers
+ * (shaders/matmul_coopmat2.comp). */
+static uint32_t shared_bytes_of_driver(const vkf_variant *v) {
+  (void)v;
+  return 0; /* what it takes is its affair */
+}
+
+static uint32_t registers_of_sums(const vkf_variant *v, const vkf_problem *p) {
+  (void)p;
+  return v->tile.gemm.tm * v->tile.gemm.tn / v->subgroup;
+}
+
+static uint64_t turns_of_slices(const vkf_variant *v, const vkf_problem *p) {
+  return vkf_turns_by(vkf_kern_gemm_depth(p), v->tile.gemm.bk);
+}
+
+/* In the unit of the others. An H100 does a k of one tile of 128 x 128 a core in 20 ns, and of two of 64 x 64 in 15, at
+ * all sizes that were measured (docs/SPEED.md): so much for a product and so much for a number that is loaded. Its
+ * registers hold 256 invocations. Tiles that cross an edge take twice as long, and the others wait for them. */
+#define TENSOR_PRODUCT 2.3
+#define TENSOR_LOAD 152.0
+#define TENSOR_INVOCATIONS 256
+static double tensor_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  vkf_problem own;
+  const double groups = vkf_kern_workgroups(v, p, caps, &own), bm = v->tile.gemm.bm, bn = v->tile.gemm.bn;
+  const double at_once = VKF_MAX(TENSOR_INVOCATIONS / workgroup(v), 1u),
+               turns = ceil(groups / (at_once * vkf_kern_cores(caps)));
+  const double edge = p->matmul.m % v->tile.gemm.bm || p->matmul.n % v->tile.gemm.bn ? 2 : 1;
+  return edge * turns * at_once * (TENSOR_PRODUCT * bm * bn + TENSOR_LOAD * (bm + bn)) *
+             (p->matmul.k + VKF_GEMM_START) +
+         rounding_effort(p, caps);
+}
+
+const vkf_family vkf_family_coopmat2 = {.name = "coopmat2",
+                                        .device = VKF_FOR_GPU,
+                                        .place = 3,
+                                        .reason = "a GPU whose driver loads the matrices of whole workgroups",
+                                        .fit = fit_tensor,
+                                        .workgroup = workgroup,
+                                        .shared_bytes = shared_bytes_of_driver,
+                                        .registers = registers_of_sums,
+                                        .grid = vkf_kern_gemm_grid,
+                                        .loop_turns = turns_of_slices,
+                                        .effort = tensor_effort,
+                                        .tile = VKF_TILE_MATRIX,
+                                        .max_tile = 128,
+                                        .round_x = "round_halves",
+                                        .rounded_block_bytes = 2 * VKF_Q8_BLOCK,
+                                        .rounding = rounding};

@@ -138,7 +138,8 @@ enum vkf_need {
   VKF_NEED_SHARED = 128,  /* uses shared memory and barriers */
   VKF_NEED_UNIFORM = 256, /* a CPU driver with scalar loads at uniform addresses: others compile it for minutes */
   VKF_NEED_MATRIX = 512,  /* cooperative matrices of its shape */
-  VKF_NEED_DOT = 1024     /* products of four 8-bit numbers in a word */
+  VKF_NEED_DOT = 1024,    /* products of four 8-bit numbers in a word */
+  VKF_NEED_MATRIX2 = 2048 /* cooperative matrices of a workgroup, which the driver loads */
 };
 
 const vkf_variant *vkf_kern_variants(size_t *n);

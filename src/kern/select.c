@@ -45,6 +45,7 @@ static const struct need {
     {VKF_NEED_INT64, 0, "64-bit integers"},
     {VKF_NEED_MATRIX, 1u << VKF_CHECK_OF_MATRIX | 1u << VKF_CHECK_OF_FLOAT16,
      "cooperative matrices of f16 that this build can use"},
+    {VKF_NEED_MATRIX2, 0, "cooperative matrices of workgroups"},
     {VKF_NEED_DOT, 1u << VKF_CHECK_OF_INTEGER_DOT, "integer dot products"},
     {VKF_NEED_TEXEL, 0, "texel buffers"},
 };
@@ -65,6 +66,8 @@ static bool has_need(uint32_t bit, const vkf_caps *caps) {
       return caps->int64;
     case VKF_NEED_MATRIX:
       return caps->coopmat && caps->float16;
+    case VKF_NEED_MATRIX2:
+      return caps->coopmat2;
     case VKF_NEED_DOT:
       return caps->integer_dot;
     default:

@@ -12,8 +12,8 @@
 
 /* The families, family_<name>.c. */
 extern const vkf_family vkf_family_shared, vkf_family_split, vkf_family_vector, vkf_family_coopmat,
-    vkf_family_coopmat_split, vkf_family_coopmat_halves, vkf_family_matmul_lane, vkf_family_matmul_uniform,
-    vkf_family_naive, vkf_family_dot; /* matmul */
+    vkf_family_coopmat_split, vkf_family_coopmat_halves, vkf_family_coopmat2, vkf_family_matmul_lane,
+    vkf_family_matmul_uniform, vkf_family_naive, vkf_family_dot; /* matmul */
 extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_query, vkf_family_tiles,
     vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_few,
     vkf_family_uniform_keys, vkf_family_vec4, vkf_family_heads, vkf_family_lane_per_query, vkf_family_attention_coopmat,
@@ -57,6 +57,10 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
 #define COOPMAT_SPLIT COOPMAT_OF(coopmat_split, "matmul_coopmat_split", SPLIT_FORMATS), .combine = "matmul_combine"
 /* x becomes f16 in a dispatch before. With weights in q8 there would be a third. */
 #define COOPMAT_HALVES COOPMAT_OF(coopmat_halves, "matmul_coopmat_halves", SPLIT_FORMATS)
+/* x in f16, too. The tile belongs to the workgroup as a whole; tm and tn say how many subgroups that has. */
+#define COOPMAT2                                                                                                   \
+  .vec = 8, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_MATRIX | VKF_NEED_MATRIX2, .order = VKF_ORDER_FAST, \
+  .formats = 1u << VKF_FORMAT_F16, ROW(MATMUL, coopmat2, "matmul_coopmat2")
 /* A workgroup is one subgroup; a lane computes tm rows of tn columns. */
 #define LANE_OF(module_) \
   ROW(MATMUL, matmul_lane, module_), .vec = 4, .weights = VKF_LAYOUT_W_LANE, .formats = ALL_FORMATS
@@ -188,6 +192,10 @@ static const vkf_variant table[] = {
      .tile.gemm = {.bm = 128, .bn = 128, .bk = 32, .tm = 64, .tn = 64}},
     {COOPMAT_HALVES, .subgroup = 8, .matrix = {8, 8, 8},
      .tile.gemm = {.bm = 32, .bn = 32, .bk = 16, .tm = 16, .tn = 16}},
+    /* NVIDIA. */
+    {COOPMAT2, .subgroup = 32, .matrix = {16, 16, 16},
+     .tile.gemm = {.bm = 128, .bn = 128, .bk = 64, .tm = 64, .tn = 32}},
+    {COOPMAT2, .subgroup = 32, .matrix = {16, 16, 16}, .tile.gemm = {.bm = 64, .bn = 64, .bk = 64, .tm = 32, .tn = 32}},
     /* The same devices, K split. */
     {COOPMAT_SPLIT, .subgroup = 32, .matrix = {16, 16, 16},
      .tile.gemm = {.bm = 64, .bn = 64, .bk = 32, .tm = 32, .tn = 32}},

@@ -627,6 +627,31 @@ static void forced_variant_decides_the_packing(void **state) {
   assert_null(vkf_kern_fit(shared, &p, &c, why, sizeof why));
 }
 
+/* Where the driver loads the matrices of workgroups: weights in f16, no gates, no tiles that cross an edge. */
+static void matrices_of_workgroups(void **state) {
+  (void)state;
+  vkf_caps c = with_matrices();
+  c.n_cores = 132;
+  vkf_problem p = matmul(&c, 512, 2048, 2048);
+  p.packing = vkf_kern_weight_packing(&c, NULL, 2048, 2048, VKF_FORMAT_F16, NULL);
+  assert_string_equal(pick(&p, &c)->family->name, "coopmat-split");
+  refused("matmul-coopmat2-64x64x64-m32n32-16x16x16-w32", &p, &c, "no cooperative matrices of workgroups");
+  c.coopmat2 = true;
+  assert_string_equal(pick(&p, &c)->family->name, "coopmat2");
+  assert_int_equal(pick(&p, &c)->tile.gemm.bm, 64);
+  p.matmul.m = 500;
+  assert_string_equal(pick(&p, &c)->family->name, "coopmat-split");
+  p.matmul.m = p.matmul.n = p.matmul.k = 4096;
+  assert_string_equal(pick(&p, &c)->family->name, "coopmat2");
+  assert_int_equal(pick(&p, &c)->tile.gemm.bm, 128);
+  p.matmul.is_gated = true;
+  assert_string_equal(pick(&p, &c)->family->name, "coopmat-halves");
+  refused("matmul-coopmat2-128x128x64-m64n32-16x16x16-w32", &p, &c, "gates need two");
+  p.matmul.is_gated = false;
+  p.packing.format = VKF_FORMAT_BF16;
+  assert_string_equal(pick(&p, &c)->family->name, "coopmat-halves");
+}
+
 /* Weights in f16: cooperative matrices for any number of rows, in tiles that the rows fill. */
 static void cooperative_matrices_where_they_pay(void **state) {
   (void)state;
@@ -815,6 +840,7 @@ int main(void) {
       cmocka_unit_test(kernels_for_gpus_are_a_last_resort),
       cmocka_unit_test(forced_variant_decides_the_packing),
       cmocka_unit_test(order_follows_the_device),
+      cmocka_unit_test(matrices_of_workgroups),
       cmocka_unit_test(cooperative_matrices_where_they_pay),
       cmocka_unit_test(tiles_of_matrices_are_whole),
       cmocka_unit_test(tiles_of_matrices_may_be_set),
