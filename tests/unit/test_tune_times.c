@@ -99,10 +99,8 @@ static void the_middle_and_the_spread(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(warm_runs_do_not_count),
-      cmocka_unit_test(devices_warm_up),
-      cmocka_unit_test(figures_of_uneven_times),
-      cmocka_unit_test(the_hopeless_run_once),
+      cmocka_unit_test(warm_runs_do_not_count),    cmocka_unit_test(devices_warm_up),
+      cmocka_unit_test(figures_of_uneven_times),   cmocka_unit_test(the_hopeless_run_once),
       cmocka_unit_test(the_middle_and_the_spread),
   };
   return cmocka_run_group_tests_name("times", tests, NULL, NULL);
