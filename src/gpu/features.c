@@ -102,11 +102,12 @@ void vkf_gpu_features_to_caps(const vkf_gpu_features *features, vkf_caps *caps) 
                   features->memory_model.vulkanMemoryModelDeviceScope && caps->float16;
 #endif
 #ifdef VKF_HAS_COOPMAT2
+  /* No check says yet whether a driver multiplies these rightly, and NVIDIA's own is the one that was seen to. */
   const VkPhysicalDeviceCooperativeMatrix2FeaturesNV *f = &features->coopmat2;
-  caps->coopmat2 = caps->coopmat && caps->storage16 && caps->int16 && caps->buffer_address &&
-                   f->cooperativeMatrixWorkgroupScope && f->cooperativeMatrixFlexibleDimensions &&
-                   f->cooperativeMatrixPerElementOperations && f->cooperativeMatrixTensorAddressing &&
-                   f->cooperativeMatrixBlockLoads;
+  caps->coopmat2 = caps->driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY && caps->api_version >= VK_API_VERSION_1_3 &&
+                   caps->coopmat && caps->storage16 && f->cooperativeMatrixWorkgroupScope &&
+                   f->cooperativeMatrixFlexibleDimensions && f->cooperativeMatrixPerElementOperations &&
+                   f->cooperativeMatrixTensorAddressing;
 #endif
 }
 
@@ -127,11 +128,11 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
   features->memory_model.vulkanMemoryModel = features->memory_model.vulkanMemoryModelDeviceScope = caps->coopmat;
 #endif
 #ifdef VKF_HAS_COOPMAT2
-  features->coopmat2.cooperativeMatrixWorkgroupScope = caps->coopmat2;
-  features->coopmat2.cooperativeMatrixFlexibleDimensions = caps->coopmat2;
-  features->coopmat2.cooperativeMatrixPerElementOperations = caps->coopmat2;
-  features->coopmat2.cooperativeMatrixTensorAddressing = caps->coopmat2;
-  features->coopmat2.cooperativeMatrixBlockLoads = caps->coopmat2;
+  const bool matrix2 = caps->coopmat && caps->coopmat2; /* limits take them away one by one */
+  features->coopmat2.cooperativeMatrixWorkgroupScope = matrix2;
+  features->coopmat2.cooperativeMatrixFlexibleDimensions = matrix2;
+  features->coopmat2.cooperativeMatrixPerElementOperations = matrix2;
+  features->coopmat2.cooperativeMatrixTensorAddressing = matrix2;
 #endif
 }
 
@@ -178,7 +179,6 @@ static const struct {
     MATRIX2(cooperativeMatrixFlexibleDimensions),
     MATRIX2(cooperativeMatrixPerElementOperations),
     MATRIX2(cooperativeMatrixTensorAddressing),
-    MATRIX2(cooperativeMatrixBlockLoads),
 #undef MATRIX2
 #endif
     FEATURE(VULKAN_1_1, Vulkan11Features, storageBuffer16BitAccess, storage16),
@@ -210,7 +210,7 @@ size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extension
       [EXT_SIZE_CONTROL] = caps->subgroup_size_control || caps->subgroup_full,
       [EXT_MEMORY_MODEL] = caps->coopmat,
       [EXT_COOPMAT] = caps->coopmat,
-      [EXT_COOPMAT2] = caps->coopmat2,
+      [EXT_COOPMAT2] = caps->coopmat && caps->coopmat2,
       [EXT_INTEGER_DOT] = caps->integer_dot,
       [EXT_EXECUTABLES] = caps->pipeline_statistics,
       [EXT_HOST_MEMORY] = vkf_gpu_large_pages_wanted(caps),

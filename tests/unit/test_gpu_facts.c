@@ -180,6 +180,37 @@ static void features_of_gathered_structs(void **state) {
   assert_false(no_stage.subgroup_size_control);
 }
 
+#ifdef VKF_HAS_COOPMAT2
+/* Matrices of workgroups: on the driver that they were run on, and not without those of subgroups. */
+static void matrices_of_workgroups(void **state) {
+  (void)state;
+  const char *names[] = {"VK_KHR_cooperative_matrix", "VK_NV_cooperative_matrix2"}, *enabled[VKF_GPU_MAX_EXTENSIONS];
+  vkf_gpu_extensions extensions = {.n = 2, .names = names};
+  const vkf_caps caps = {.driver_id = VK_DRIVER_ID_NVIDIA_PROPRIETARY,
+                         .api_version = VK_API_VERSION_1_3,
+                         .float16 = true,
+                         .storage16 = true,
+                         .coopmat = true,
+                         .coopmat2 = true};
+  vkf_caps back = {.driver_id = caps.driver_id, .api_version = caps.api_version}, other = back;
+  vkf_gpu_features features, read;
+  vkf_gpu_features_link(&features, VK_API_VERSION_1_3, &extensions);
+  vkf_gpu_features_from_caps(&features, &caps);
+  vkf_gpu_features_from_chain(&read, &features.core);
+  vkf_gpu_features_to_caps(&read, &back);
+  assert_memory_equal(&back, &caps, sizeof(caps));
+  assert_int_equal(vkf_gpu_features_extensions(&caps, &extensions, enabled), 2);
+  other.driver_id = VK_DRIVER_ID_MESA_RADV;
+  vkf_gpu_features_to_caps(&read, &other);
+  assert_true(other.coopmat);
+  assert_false(other.coopmat2);
+  back.coopmat = false; /* as limits may do */
+  vkf_gpu_features_from_caps(&features, &back);
+  assert_int_equal(features.coopmat2.cooperativeMatrixWorkgroupScope, VK_FALSE);
+  assert_int_equal(vkf_gpu_features_extensions(&back, &extensions, enabled), 0);
+}
+#endif
+
 /* ---- a device that is made up -------------------------------------------------------------------------------------
  */
 
@@ -455,6 +486,9 @@ int main(void) {
       cmocka_unit_test(features_and_facts_are_the_same_thing),
       cmocka_unit_test(a_portability_device_gets_its_extension),
       cmocka_unit_test(features_of_gathered_structs),
+#ifdef VKF_HAS_COOPMAT2
+      cmocka_unit_test(matrices_of_workgroups),
+#endif
       cmocka_unit_test(facts_are_what_may_be_used),
       cmocka_unit_test(an_old_device_is_asked_less),
       cmocka_unit_test(extensions_of_features),
