@@ -34,14 +34,14 @@ string(FIND "${glslang_help}" "--depfile" has_depfile)
 # Without depfiles every shader depends on every included file.
 file(GLOB_RECURSE shader_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/*.glsl ${PROJECT_SOURCE_DIR}/shaders/*.h)
 
-# Does the compiler (and the validator) know a GLSL extension? Cached as VKF_GLSL_<extension>.
-function(vkf_probe_extension extension)
+# Does the compiler know a GLSL extension, for a target such as vulkan1.1? Cached as VKF_GLSL_<extension>.
+function(vkf_probe_extension extension target)
   if(DEFINED VKF_GLSL_${extension})
     return()
   endif()
   set(probe ${spirv_dir}/probe_${extension}.comp)
   file(WRITE ${probe} "#version 450\n#extension ${extension} : require\nlayout(local_size_x = 1) in;\nvoid main() {}\n")
-  execute_process(COMMAND ${VKF_GLSLANG} -V --target-env vulkan1.3 ${probe} -o ${probe}.spv
+  execute_process(COMMAND ${VKF_GLSLANG} -V --target-env ${target} ${probe} -o ${probe}.spv
                   RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
   if(failed)
     set(VKF_GLSL_${extension} OFF CACHE INTERNAL "")
@@ -50,7 +50,7 @@ function(vkf_probe_extension extension)
   endif()
 endfunction()
 
-vkf_probe_extension(GL_KHR_cooperative_matrix)
+vkf_probe_extension(GL_KHR_cooperative_matrix vulkan1.1)
 file(STRINGS ${VKF_VULKAN_INCLUDE_DIR}/vulkan/vulkan_core.h headers_have_coopmat
      REGEX "#define VK_KHR_cooperative_matrix 1" LIMIT_COUNT 1)
 set(VKF_COOPMAT OFF)
@@ -61,7 +61,7 @@ else()
   message(WARNING "the kernels for matrix cores (matmul_coopmat, attention_coopmat) are left out: ${VKF_GLSLANG} or the Vulkan headers do "
                   "not know GL_KHR_cooperative_matrix; GPUs that have such cores will not use them")
 endif()
-vkf_probe_extension(GL_NV_cooperative_matrix2)
+vkf_probe_extension(GL_NV_cooperative_matrix2 vulkan1.3)
 file(STRINGS ${VKF_VULKAN_INCLUDE_DIR}/vulkan/vulkan_core.h headers_have_coopmat2
      REGEX "#define VK_NV_cooperative_matrix2 1" LIMIT_COUNT 1)
 set(VKF_COOPMAT2 OFF)
@@ -135,7 +135,7 @@ foreach(row IN LISTS shader_rows)
     endif()
     set(target vulkan1.3)
   elseif(feature)
-    vkf_probe_extension(${feature})
+    vkf_probe_extension(${feature} ${target})
     if(NOT VKF_GLSL_${feature})
       message(STATUS "shader ${name} is left out: ${VKF_GLSLANG} does not know ${feature}")
       continue()
