@@ -279,7 +279,7 @@ static vkf_status time_all(bench *b) {
     c->times.give_up_ns = b->params->give_up_ns;
     if (c->row.ratio <= 1) times[i] = c->times;
   }
-  const double warm = b->caps->is_cpu ? 0 : VKF_WARM_SECONDS_OF_GPU;
+  const double warm = vkf_tune_warm_seconds(b->caps);
   VKF_TRY(vkf_tune_times_take(times, b->n, warm, b->params->seconds > 0 ? b->params->seconds : 0.5, time_run, b));
   for (uint32_t i = 0; i < b->n; i++) vkf_tune_times_summarize(&times[i], &b->candidates[i].row);
 done:

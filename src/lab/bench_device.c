@@ -304,7 +304,7 @@ vkf_status vkf_lab_bench_device(vkf_device *dev, bool overhead, const vkf_bench_
     VKF_TRY(vkf_tune_times_init(&c.all[i].times, c.env));
     if (c.all[i].row.ratio <= 1) times[i] = c.all[i].times; /* a wrong one is not timed */
   }
-  const double warm = c.caps->is_cpu ? 0 : VKF_WARM_SECONDS_OF_GPU;
+  const double warm = vkf_tune_warm_seconds(c.caps);
   VKF_TRY(vkf_tune_times_take(times, c.n, warm, params->seconds > 0 ? params->seconds : 0.5, time_one, &c));
   for (uint32_t i = 0; i < c.n; i++) {
     vkf_tune_times_summarize(&times[i], &c.all[i].row);

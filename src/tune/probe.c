@@ -165,7 +165,7 @@ vkf_status vkf_tune_probe_kernels(vkf_tuning *t) {
   VKF_CALL(vkf_tune_problem_parse(t->env, text, &c));
   VKF_CALL(begin(t, &check, 1, alone));
   check.found[0] = 0;
-  const double warm = vkf_gpu_device_caps(t->gpu)->is_cpu ? 0 : VKF_WARM_SECONDS_OF_GPU;
+  const double warm = vkf_tune_warm_seconds(vkf_gpu_device_caps(t->gpu));
   VKF_CALL(end(t, &check, 1, alone, vkf_tune_measure(t->backend, &c, names, n, warm, seconds, ns)));
   for (uint32_t i = 0; i < n; i++) {
     if (!(ns[i] > 0)) continue;

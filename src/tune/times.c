@@ -46,8 +46,14 @@ static vkf_status rounds(vkf_times *times, uint32_t n, double seconds, uint32_t 
   return VKF_OK;
 }
 
+double vkf_tune_warm_seconds(const vkf_caps *caps) {
+  return caps->is_cpu ? 0 : 0.4;
+}
+
 vkf_status vkf_tune_times_take(vkf_times *times, uint32_t n, double warm, double seconds, vkf_time_fn run, void *user) {
-  VKF_CALL(rounds(times, n, VKF_MAX(seconds / 5, warm / n), 1, false, run, user));
+  uint32_t n_timed = 0;
+  for (uint32_t i = 0; i < n; i++) n_timed += times[i].ns != NULL;
+  VKF_CALL(rounds(times, n, VKF_MAX(seconds / 5, warm / VKF_MAX(n_timed, 1)), 1, false, run, user));
   for (uint32_t i = 0; i < n; i++) times[i].total_ns = 0;
   return rounds(times, n, seconds, VKF_TIMES_MIN, true, run, user);
 }

@@ -5,6 +5,7 @@
 #include <vkformer/lab.h>
 
 #include "base/base.h"
+#include "gpu/caps.h"
 
 enum { VKF_TIMES_MAX = 4096, VKF_TIMES_MIN = 5 };
 
@@ -23,12 +24,12 @@ void vkf_tune_times_summarize(vkf_times *times, vkf_bench_row *row);
 
 /* One run of contestant i. */
 typedef vkf_status (*vkf_time_fn)(void *user, uint32_t i, double *ns);
-/* An idle GPU lowers its clock, and takes a while under load to raise it: an H100 was at 540 of 1980 MHz behind 2 s in
- * which a kernel was compiled, and took up to 0.22 s to come back. */
-#define VKF_WARM_SECONDS_OF_GPU 0.4
+/* How long a device runs before it is timed. An idle GPU lowers its clock, and takes a while under load to raise it: an
+ * H100 was at 540 of 1980 MHz after 2 s in which a kernel was compiled, and took up to 0.22 s to come back. */
+double vkf_tune_warm_seconds(const vkf_caps *caps);
 /* Runs the contestants whose ns is not NULL in turns, until each has run for `seconds` and at least VKF_TIMES_MIN
- * times. Before that each runs for a fifth of that time, at least once, and all together for `warm` seconds. If a
- * contestant is given up, its one run is the result. */
+ * times. Before that each runs for a fifth of that time, at least once, and all together for `warm` seconds, but none
+ * more than VKF_TIMES_MAX times. If a contestant is given up, its one run is the result. */
 vkf_status vkf_tune_times_take(vkf_times *times, uint32_t n, double warm, double seconds, vkf_time_fn run, void *user);
 
 #endif
