@@ -38,6 +38,7 @@ void finish_gated(uint row, uint column, vec2 sums) {}
 #include "lib/epilogue.glsl"
 #endif
 #include "lib/halves.glsl"
+#include "lib/patch.glsl"
 layout(constant_id = VKF_C_MATRIX_M) const uint MATRIX_M = 16;
 layout(constant_id = VKF_C_MATRIX_N) const uint MATRIX_N = 16;
 layout(constant_id = VKF_C_MATRIX_K) const uint MATRIX_K = 16;
@@ -129,14 +130,9 @@ void put(const uint from, uint slice) {
 
 const uint ROWS = TM / MATRIX_M, COLUMNS = TN / MATRIX_N; // pieces of a subgroup
 
-// So many rows of tiles are in one patch of workgroups, so that workgroups that run at the same time share rows of x
-// and of w.
-const uint TOGETHER = 8;
-
 void main() {
-  const uint index = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, all = TOGETHER * gl_NumWorkGroups.y;
-  const uint first = index / all * TOGETHER, high = min(TOGETHER, gl_NumWorkGroups.x - first), within = index % all;
-  const uint M = dim[p.rows], row0 = (first + within % high) * BM, column0 = within / high * BN;
+  const uvec2 tile = tile_of_patch();
+  const uint M = dim[p.rows], row0 = tile.x * BM, column0 = tile.y * BN;
   const uint sub_row = gl_SubgroupID / (BN / TN) * TM, sub_column = gl_SubgroupID % (BN / TN) * TN;
   // Matrices are variables of main(), and every loop over them is unrolled, so that none is in memory.
   coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator> sums[ROWS * COLUMNS];

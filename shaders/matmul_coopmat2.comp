@@ -1,8 +1,7 @@
 // out = act(x w^T + bias) + residual by cooperative matrices of a whole workgroup (VK_NV_cooperative_matrix2): BM x BN
 // elements, with sums in float32. The driver loads matrices from memory and decides how they pass through shared
 // memory. Operands: x (rows) in f16, as round_halves.comp leaves it, w (rows) in f16, bias, residual, out. K is a
-// multiple of 8. Weights in other formats would be decoded number by number: in bf16 that was slower on an H100 than
-// matmul_coopmat.comp.
+// multiple of 8. Weights in other formats would have to be decoded number by number.
 //
 // module matmul_coopmat2_f16: FORMAT_F16, needs COOPMAT2
 #version 450
@@ -16,6 +15,7 @@
 #define OUT 4
 #include "lib/kernel.glsl"
 #include "lib/epilogue.glsl"
+#include "lib/patch.glsl"
 
 layout(BINDING(0)) readonly buffer X { float16_t x[]; };
 layout(BINDING(1)) readonly buffer W { float16_t w[]; };
@@ -30,8 +30,7 @@ float leave(const in uint i, const in uint j, const in float sum, const in uint 
   return sum;
 }
 
-const uint TOGETHER = 8; // as in matmul_coopmat.comp
-const uint TURNS = 8;    // slices that are written out, so that the driver loads some while it multiplies others
+const uint TURNS = 8; // slices that are written out, so that the driver loads some while it multiplies others
 
 #define MULTIPLY(X_LAYOUT, W_LAYOUT, k0)                                                            \
   {                                                                                                 \
@@ -43,9 +42,8 @@ const uint TURNS = 8;    // slices that are written out, so that the driver load
   }
 
 void main() {
-  const uint index = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, all = TOGETHER * gl_NumWorkGroups.y;
-  const uint first = index / all * TOGETHER, high = min(TOGETHER, gl_NumWorkGroups.x - first), within = index % all;
-  const uint M = dim[p.rows], row0 = (first + within % high) * BM, column0 = within / high * BN;
+  const uvec2 tile = tile_of_patch();
+  const uint M = dim[p.rows], row0 = tile.x * BM, column0 = tile.y * BN;
   // By eights, so that the driver may load 16 bytes at a time.
   const uint K = p.k & ~7u, x0 = (at[0].x * 2) & ~7u, w0 = (at[1].x * 2) & ~7u;
   tensorLayoutNV<2> x_inside = createTensorLayoutNV(2), w_inside = createTensorLayoutNV(2);
