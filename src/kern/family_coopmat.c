@@ -104,11 +104,6 @@ static const char *fit_tensor(const vkf_variant *v, const vkf_problem *p, const 
 
 /* coopmat2: the driver loads the matrices of whole workgroups and decides what is in shared memory and registers
  * (shaders/matmul_coopmat2.comp). */
-static uint32_t shared_bytes_of_driver(const vkf_variant *v) {
-  (void)v;
-  return 0; /* what it takes is its affair */
-}
-
 static uint32_t registers_of_sums(const vkf_variant *v, const vkf_problem *p) {
   (void)p;
   return v->tile.gemm.tm * v->tile.gemm.tn / v->subgroup;
@@ -141,7 +136,6 @@ const vkf_family vkf_family_coopmat2 = {.name = "coopmat2",
                                         .reason = "a GPU whose driver loads the matrices of whole workgroups",
                                         .fit = fit_tensor,
                                         .workgroup = workgroup,
-                                        .shared_bytes = shared_bytes_of_driver,
                                         .registers = registers_of_sums,
                                         .grid = vkf_kern_gemm_grid,
                                         .loop_turns = turns_of_slices,

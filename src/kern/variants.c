@@ -50,17 +50,15 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
   .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST, .formats = ALL_FORMATS, \
   ROW(MATMUL, vector, "matmul_vector")
 /* A subgroup computes tm x tn of a workgroup's tile by cooperative matrices of f16, in which 16 bits and fewer fit. */
-#define COOPMAT_OF(family_, module_, formats_)                                                  \
-  .vec = 8, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_MATRIX, .order = VKF_ORDER_FAST, \
+#define COOPMAT_OF(family_, module_, formats_, more_needs)                                                     \
+  .vec = 8, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_MATRIX | (more_needs), .order = VKF_ORDER_FAST, \
   .formats = (formats_) & ~(1u << VKF_FORMAT_F32), ROW(MATMUL, family_, module_)
-#define COOPMAT COOPMAT_OF(coopmat, "matmul_coopmat", ALL_FORMATS)
-#define COOPMAT_SPLIT COOPMAT_OF(coopmat_split, "matmul_coopmat_split", SPLIT_FORMATS), .combine = "matmul_combine"
+#define COOPMAT COOPMAT_OF(coopmat, "matmul_coopmat", ALL_FORMATS, 0)
+#define COOPMAT_SPLIT COOPMAT_OF(coopmat_split, "matmul_coopmat_split", SPLIT_FORMATS, 0), .combine = "matmul_combine"
 /* x becomes f16 in a dispatch before. With weights in q8 there would be a third. */
-#define COOPMAT_HALVES COOPMAT_OF(coopmat_halves, "matmul_coopmat_halves", SPLIT_FORMATS)
+#define COOPMAT_HALVES COOPMAT_OF(coopmat_halves, "matmul_coopmat_halves", SPLIT_FORMATS, 0)
 /* x in f16, too. The tile belongs to the workgroup as a whole; tm and tn say how many subgroups that has. */
-#define COOPMAT2                                                                                                   \
-  .vec = 8, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_MATRIX | VKF_NEED_MATRIX2, .order = VKF_ORDER_FAST, \
-  .formats = 1u << VKF_FORMAT_F16, ROW(MATMUL, coopmat2, "matmul_coopmat2")
+#define COOPMAT2 COOPMAT_OF(coopmat2, "matmul_coopmat2", 1u << VKF_FORMAT_F16, VKF_NEED_MATRIX2)
 /* A workgroup is one subgroup; a lane computes tm rows of tn columns. */
 #define LANE_OF(module_) \
   ROW(MATMUL, matmul_lane, module_), .vec = 4, .weights = VKF_LAYOUT_W_LANE, .formats = ALL_FORMATS
