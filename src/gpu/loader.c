@@ -5,7 +5,8 @@
  */
 #define _GNU_SOURCE /* dl_iterate_phdr, RTLD_NODELETE */
 #include <dlfcn.h>
-#ifdef __linux__
+#if defined RTLD_NODELETE && !defined __APPLE__
+#define KEEPS_DRIVERS 1
 #include <link.h>
 #endif
 #include <stdio.h>
@@ -106,7 +107,7 @@ vkf_status vkf_gpu_table_load_instance(vkf_env *env, PFN_vkGetInstanceProcAddr g
   return VKF_OK;
 }
 
-#ifdef __linux__
+#ifdef KEEPS_DRIVERS
 enum { MAX_DRIVER_FILES = 16 };
 typedef struct driver_files {
   char names[MAX_DRIVER_FILES][256];
@@ -126,7 +127,7 @@ static int add_driver_file(struct dl_phdr_info *info, size_t size, void *user) {
  * finds no device. So it stays loaded in the process once a device was made: all its files, because the one that the
  * loader opens frees at its end what the others hold, and did so twice where only the others stayed. */
 static void keep_driver(const vkf_gpu_device *device) {
-#ifdef __linux__
+#ifdef KEEPS_DRIVERS
   driver_files files = {.n = 0};
   if (device->caps.driver_id != VK_DRIVER_ID_NVIDIA_PROPRIETARY) return;
   dl_iterate_phdr(add_driver_file, &files);
