@@ -101,22 +101,22 @@ static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config, bool has_
   return VKF_OK;
 }
 
-static vkf_status pair_stack(vkf_net *net, vkf_file_value config, const char *const keys[3], vkf_model_stack *stack) {
-  const bool is_m2m = strcmp(net->info.family, "m2m_100") == 0; /* with defaults of its own */
+static vkf_status pair_stack(vkf_net *net, vkf_file_value config, const vkf_model_pair_usual *usual,
+                             const char *const keys[3], vkf_model_stack *stack) {
   bool is_scaled = false;
   VKF_CALL(vkf_model_get_size(net, config, keys[0], &stack->n_layers));
   VKF_CALL(vkf_model_get_size(net, config, keys[1], &stack->n_heads));
   VKF_CALL(vkf_model_get_size(net, config, keys[2], &stack->d_ff));
   VKF_CALL(vkf_model_split_heads(net, stack, keys[1]));
-  VKF_CALL(vkf_model_find_activation(net, config, "activation_function", is_m2m ? "relu" : "gelu", &stack->activation));
-  VKF_CALL(vkf_file_json_find_bool(config, "scale_embedding", is_m2m, &is_scaled));
+  VKF_CALL(vkf_model_find_activation(net, config, "activation_function", usual->activation, &stack->activation));
+  VKF_CALL(vkf_file_json_find_bool(config, "scale_embedding", usual->is_scaled, &is_scaled));
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
   stack->norm_eps = 1e-5f;
   stack->embed_scale = is_scaled ? (float)sqrt(net->info.d_model) : 1;
   return VKF_OK;
 }
 
-vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, bool has_logits_bias) {
+vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, const vkf_model_pair_usual *usual) {
   static const char *const encoder_keys[] = {"encoder_layers", "encoder_attention_heads", "encoder_ffn_dim"};
   static const char *const decoder_keys[] = {"decoder_layers", "decoder_attention_heads", "decoder_ffn_dim"};
   vkf_net_info *info = &net->info;
@@ -126,15 +126,15 @@ vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, bool has_lo
   VKF_CALL(vkf_model_only_bool(net, config, "is_encoder_decoder", true));
   VKF_CALL(vkf_model_find_head(net, config, 1u << VKF_HEAD_NONE | 1u << VKF_HEAD_CAUSAL_LM, VKF_HEAD_CAUSAL_LM, &kind));
   VKF_CALL(vkf_model_get_size(net, config, "d_model", &info->d_model));
-  VKF_CALL(vkf_model_find_tokens(net, config, strcmp(info->family, "m2m_100") == 0 ? 1 : -1));
+  VKF_CALL(vkf_model_find_tokens(net, config, usual->pad_id));
   VKF_CALL(vkf_model_find_token(net, config, "decoder_start_token_id", -1, &info->decoder_start_id));
-  VKF_CALL(pair_stack(net, config, encoder_keys, encoder));
-  VKF_CALL(pair_stack(net, config, decoder_keys, decoder));
+  VKF_CALL(pair_stack(net, config, usual, encoder_keys, encoder));
+  VKF_CALL(pair_stack(net, config, usual, decoder_keys, decoder));
   VKF_CALL(vkf_model_get_size(net, config, "vocab_size", &encoder->vocab));
   VKF_CALL(vkf_model_find_size(net, config, "decoder_vocab_size", encoder->vocab, &decoder->vocab));
   encoder->name = "encoder";
   decoder->name = "decoder";
   decoder->causal = decoder->has_cross = true;
   info->has_head = kind != VKF_HEAD_NONE;
-  return pair_embeddings(net, config, has_logits_bias && info->has_head);
+  return pair_embeddings(net, config, usual->has_logits_bias && info->has_head);
 }

@@ -1,9 +1,11 @@
-/* bart: BART, mBART and M2M-100 (NLLB) as transformers computes them (Lewis et al. 2020, Liu et al. 2020, Fan et al.
- * 2021).
+/* bart: BART and what has its names, as transformers computes them: mBART, PLBART, Blenderbot, M2M-100 (NLLB), Marian,
+ * PEGASUS (Lewis et al. 2020, Liu et al. 2020, Ahmad et al. 2021, Roller et al. 2021, Fan et al. 2021, Junczys-Dowmunt
+ * et al. 2018, Zhang et al. 2020).
  *
- * BART is post-norm and norms its embeddings; mBART is pre-norm and does so too, with norms after both stacks; M2M-100
- * is pre-norm with sinusoids whose positions skip pads. Learned positions begin at row 2.
- * Keys that cannot matter here: dropouts, layerdrops, init_std, use_cache, dtype, id2label, num_labels, is_decoder.
+ * They differ in where norms are and in positions: a row of the table each.
+ * Keys that cannot matter here: dropouts, layerdrops, init_std, use_cache, dtype, id2label, num_labels, is_decoder,
+ * extra_pos_embeddings, layernorm_variant, add_bias_logits and others of fairseq and ParlAI, which transformers leaves
+ * unread. Refuses those of them that say that the weights were trained for something else.
  */
 #include <string.h>
 
@@ -21,43 +23,57 @@ static const vkf_model_stack_names decoder_names = {
     .final_norm = "model.decoder.layer_norm.",
 };
 
-/* Where the stacks of the three differ. */
+/* Where the stacks differ. */
 typedef struct variant {
   const char *model_type;
   bool norm_first; /* and a final norm */
   bool embed_norm;
-  bool is_learned;
-  bool has_logits_bias; /* folders that transformers writes do */
+  vkf_model_position_kind positions;
+  uint32_t first_row;    /* of learned positions */
+  bool stores_sinusoids; /* folders that transformers writes do; where they are stored they are read */
+  bool starts_with_pad;  /* the decoder, if the folder does not say */
+  vkf_model_pair_usual usual;
 } variant;
+#define USUAL \
+  { "gelu", false, true, -1 }
 static const variant variants[] = {
-    {"bart", false, true, true, true},
-    {"mbart", true, true, true, true},
-    {"m2m_100", true, false, false, false},
+    {"bart", false, true, VKF_POSITION_LEARNED, 2, false, false, USUAL},
+    {"blenderbot", true, false, VKF_POSITION_LEARNED, 0, false, false, USUAL},
+    {"m2m_100", true, false, VKF_POSITION_STRETCHED, 0, false, false, {"relu", true, false, 1}},
+    {"marian", false, false, VKF_POSITION_HALVES, 0, false, true, USUAL},
+    {"mbart", true, true, VKF_POSITION_LEARNED, 2, false, false, USUAL},
+    {"pegasus", true, false, VKF_POSITION_HALVES, 0, true, false, USUAL},
+    {"plbart", false, true, VKF_POSITION_LEARNED, 2, false, false, {"gelu", true, true, -1}},
 };
+#undef USUAL
 
-static vkf_status map_stack(vkf_net *net, const variant *v, vkf_model_stack *stack, const char *prefix,
-                            const vkf_model_stack_names *names) {
-  enum { POSITION_OFFSET = 2 };
+static vkf_status map_positions(vkf_net *net, const variant *v, vkf_model_stack *stack, const char *prefix) {
   const char *table = vkf_arena_printf(&net->arena, "%sembed_positions.weight", prefix);
-  const char *norm = vkf_arena_printf(&net->arena, "%slayernorm_embedding.", prefix);
-  const char *stored = vkf_arena_printf(&net->arena, "%sembed_positions.weights", prefix); /* sinusoids, of old */
-  const char *table_name = vkf_arena_printf(&net->arena, "%s.positions.weight", stack->name);
-  const char *norm_name = vkf_arena_printf(&net->arena, "%s.embed.norm", stack->name);
-  if (table == NULL || norm == NULL || stored == NULL || table_name == NULL || norm_name == NULL)
-    return VKF_ERROR_MEMORY;
-  stack->norm_first = stack->has_final_norm = v->norm_first;
-  if (v->is_learned) {
-    stack->positions = VKF_POSITION_LEARNED;
-    stack->position_offset = POSITION_OFFSET;
-    stack->n_positions = net->info.max_positions + POSITION_OFFSET;
-    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, table, stack->n_positions, net->info.d_model, table_name,
-                                  &stack->position_table));
-  } else {
-    stack->positions = VKF_POSITION_STRETCHED;
+  const char *stored = vkf_arena_printf(&net->arena, "%sembed_positions.weights", prefix); /* M2M-100, of old */
+  const char *name = vkf_arena_printf(&net->arena, "%s.positions.weight", stack->name);
+  if (table == NULL || stored == NULL || name == NULL) return VKF_ERROR_MEMORY;
+  stack->positions = v->positions;
+  if (v->positions == VKF_POSITION_STRETCHED) {
     stack->position_ids = VKF_POSITION_IDS_NON_PADS;
     stack->position_offset = (uint32_t)net->info.pad_id;
     vkf_model_mark_known(net, stored);
+    return VKF_OK;
   }
+  if (v->positions == VKF_POSITION_HALVES && !vkf_model_has_tensor(net, table, v->stores_sinusoids)) return VKF_OK;
+  stack->positions = VKF_POSITION_LEARNED;
+  stack->position_offset = v->first_row;
+  stack->n_positions = net->info.max_positions + v->first_row;
+  return vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, table, stack->n_positions, net->info.d_model, name,
+                              &stack->position_table);
+}
+
+static vkf_status map_stack(vkf_net *net, const variant *v, vkf_model_stack *stack, const char *prefix,
+                            const vkf_model_stack_names *names) {
+  const char *norm = vkf_arena_printf(&net->arena, "%slayernorm_embedding.", prefix);
+  const char *norm_name = vkf_arena_printf(&net->arena, "%s.embed.norm", stack->name);
+  if (norm == NULL || norm_name == NULL) return VKF_ERROR_MEMORY;
+  stack->norm_first = stack->has_final_norm = v->norm_first;
+  VKF_CALL(map_positions(net, v, stack, prefix));
   if (v->embed_norm)
     VKF_CALL(vkf_model_add_norm(net, norm, net->info.d_model, VKF_NORM_LAYER, norm_name, &stack->embed_norm));
   return vkf_model_claim_stack(net, stack, names);
@@ -66,17 +82,20 @@ static vkf_status map_stack(vkf_net *net, const variant *v, vkf_model_stack *sta
 vkf_status vkf_model_map_bart(vkf_net *net, vkf_file_value config) {
   const variant *v = variants;
   while (strcmp(v->model_type, net->info.family) != 0) v++;
-  /* of old configurations of BART */
+  vkf_net_info *info = &net->info;
+  const bool is_stretched = v->positions == VKF_POSITION_STRETCHED;
+  /* of fairseq and Marian */
   VKF_CALL(vkf_model_only_bool(net, config, "normalize_before", v->norm_first));
   VKF_CALL(vkf_model_only_bool(net, config, "normalize_embedding", v->embed_norm));
   VKF_CALL(vkf_model_only_bool(net, config, "add_final_layer_norm", v->norm_first));
-  VKF_CALL(vkf_model_only_bool(net, config, "static_position_embeddings", !v->is_learned));
-  VKF_CALL(vkf_model_claim_pair(net, config, v->has_logits_bias));
-  if (v->is_learned) VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
-  if (!v->is_learned && (net->info.pad_id < 0 || (uint32_t)net->info.pad_id >= net->encoder.vocab))
+  VKF_CALL(vkf_model_only_bool(net, config, "static_position_embeddings", v->positions != VKF_POSITION_LEARNED));
+  VKF_CALL(vkf_model_claim_pair(net, config, &v->usual));
+  if (v->starts_with_pad && info->decoder_start_id < 0) info->decoder_start_id = info->pad_id;
+  if (!is_stretched) VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &info->max_positions));
+  if (is_stretched && (info->pad_id < 0 || (uint32_t)info->pad_id >= net->encoder.vocab))
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT,
                         "%s: expected an id of the vocabulary as pad_token_id, on which positions depend, found %d",
-                        net->config_path, (int)net->info.pad_id);
+                        net->config_path, (int)info->pad_id);
   VKF_CALL(map_stack(net, v, &net->encoder, "model.encoder.", &encoder_names));
   return map_stack(net, v, &net->decoder, "model.decoder.", &decoder_names);
 }

@@ -156,17 +156,20 @@ struct vkf_net {
   X("albert", albert)           \
   X("bart", bart)               \
   X("bert", bert)               \
+  X("blenderbot", bart)         \
   X("camembert", roberta)       \
   X("distilbert", distilbert)   \
   X("gpt2", gpt2)               \
   X("gpt_neox", gpt_neox)       \
   X("llama", llama)             \
   X("m2m_100", bart)            \
-  X("marian", marian)           \
+  X("marian", bart)             \
   X("mbart", bart)              \
   X("mistral", llama)           \
   X("mt5", t5)                  \
   X("opt", opt)                 \
+  X("pegasus", bart)            \
+  X("plbart", bart)             \
   X("qwen2", llama)             \
   X("qwen3", llama)             \
   X("roberta", roberta)         \
@@ -299,10 +302,16 @@ vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf
 /* pad_token_id, bos_token_id and eos_token_id (the first, if it is a list), -1 where they are missing. usual_pad: where
  * that key is missing (null is none): positions of some families depend on it. */
 vkf_status vkf_model_find_tokens(vkf_net *net, vkf_file_value config, int32_t usual_pad);
-/* Numbers, tables and head of an encoder-decoder with BART's keys and names: widths, layers and heads of both stacks,
- * embeddings shared or apart, a head that is tied or not, final_logits_bias (in folders that are still to be made: if
- * has_logits_bias). The stacks' names are set here. */
-vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, bool has_logits_bias);
+/* Of an encoder-decoder with BART's keys, where the folder does not say. */
+typedef struct vkf_model_pair_usual {
+  const char *activation;
+  bool is_scaled;       /* embeddings are, by sqrt(D) */
+  bool has_logits_bias; /* in folders that are still to be made */
+  int32_t pad_id;
+} vkf_model_pair_usual;
+/* Its numbers, tables and head with BART's names: widths, layers and heads of both stacks, embeddings shared or apart,
+ * a head that is tied or not, final_logits_bias. The stacks' names are set here. */
+vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, const vkf_model_pair_usual *usual);
 /* The table of a stack's only embeddings and its head: tied to it, or the tensor `head` (where its numbers differ, or
  * where the folder ties nothing). */
 vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,

@@ -79,12 +79,13 @@ static vkf_status finish_info(vkf_net *net) {
 
 /* Two names of one number. This engine reads the first; transformers reads one or the other. */
 static vkf_status refuse_contradictions(vkf_net *net, vkf_file_value config) {
+#define PAIRS "bart blenderbot m2m_100 marian mbart pegasus plbart"
   static const struct {
     const char *families, *key, *other;
   } pairs[] = {
-      {"bart m2m_100 marian mbart", "encoder_layers", "num_hidden_layers"},
-      {"bart m2m_100 marian mbart", "encoder_attention_heads", "num_attention_heads"},
-      {"bart m2m_100 marian mbart t5 mt5", "d_model", "hidden_size"},
+      {PAIRS, "encoder_layers", "num_hidden_layers"},
+      {PAIRS, "encoder_attention_heads", "num_attention_heads"},
+      {PAIRS " t5 mt5", "d_model", "hidden_size"},
       {"t5 mt5", "num_layers", "num_hidden_layers"},
       {"t5 mt5", "num_heads", "num_attention_heads"},
       {"t5 mt5", "d_kv", "head_dim"},
@@ -96,6 +97,7 @@ static vkf_status refuse_contradictions(vkf_net *net, vkf_file_value config) {
       {"gpt2", "n_embd", "hidden_size"},
       {"gpt2", "n_positions", "max_position_embeddings"},
   };
+#undef PAIRS
   for (size_t i = 0; i < VKF_COUNT(pairs); i++) {
     size_t length = strlen(net->info.family);
     const char *at = pairs[i].families;

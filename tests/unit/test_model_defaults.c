@@ -253,6 +253,11 @@ static void keys_that_are_written(void **state) {
        "[\"full_attention\"]"},
       EACH("Qwen3ForCausalLM", "head_dim", "64"),
       EACH("Qwen3ForCausalLM", "attention_bias", "false"),
+      EACH("PegasusForConditionalGeneration", "activation_function", "\"relu\""),
+      EACH("PegasusForConditionalGeneration", "scale_embedding", "true"),
+      EACH("BlenderbotForConditionalGeneration", "scale_embedding", "true"),
+      EACH("PLBartForConditionalGeneration", "scale_embedding", "false"),
+      EACH("PLBartForConditionalGeneration", "tie_word_embeddings", "false"),
       EACH("RobertaModel", "pad_token_id", "2"),
       EACH("T5ForConditionalGeneration", "feed_forward_proj", "\"gelu\""),
       EACH("T5ForConditionalGeneration", "feed_forward_proj", "\"gated-silu\""),
@@ -301,6 +306,7 @@ static void keys_that_change_nothing(void **state) {
       {"LlamaForCausalLM", "{\"partial_rotary_factor\":0.5}"},
       {"LlamaForCausalLM", "{\"rope_parameters\":{\"partial_rotary_factor\":0.5}}"},
       {"MT5ForConditionalGeneration", "{\"scale_decoder_outputs\":true}"},
+      {"PegasusForConditionalGeneration", "{\"extra_pos_embeddings\":1}"},
   };
   json_t *all = json_load_file(DEFAULTS, 0, NULL);
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {

@@ -34,6 +34,8 @@ static const char *const goldens[] = {"albert",
                                       "bert-model-pooled",
                                       "bert-sequence-classification",
                                       "distilbert",
+                                      "families/blenderbot",
+                                      "families/pegasus",
                                       "gpt-neox",
                                       "gpt2",
                                       "llama",
@@ -462,6 +464,9 @@ static void positions_by_family(void **state) {
   expect_positions("bert", &encode, (int32_t[]){0, 1, 2, 3});
   expect_positions("roberta", &encode, (int32_t[]){1, 2, 1, 3}); /* 1 is the pad */
   expect_positions("bart", &encode, (int32_t[]){2, 3, 4, 5});
+  expect_positions("families/plbart", &encode, (int32_t[]){2, 3, 4, 5});
+  expect_positions("families/blenderbot", &encode, (int32_t[]){0, 1, 2, 3});
+  expect_positions("families/pegasus", &encode, (int32_t[]){0, 1, 2, 3});
   expect_positions("m2m100", &encode, (int32_t[]){1, 2, 1, 3});
   expect_positions("opt", &decode, (int32_t[]){1, 2, 3, 4});
   expect_positions("gpt2", &decode, (int32_t[]){0, 1, 2, 3});
@@ -662,6 +667,13 @@ static void options_are_refused_by_name(void **state) {
   refused("t5", NULL, "feed_forward_proj", "\"gated-elu\"", "feed_forward_proj \"gated-elu\"");
   refused("vit", NULL, "pooler_act", "\"relu\"", "pooler_act \"relu\"");
   refused("bart", NULL, "normalize_before", "true", "normalize_before");
+  refused("families/pegasus", NULL, "normalize_before", "false", "normalize_before false");
+  refused("families/pegasus", NULL, "static_position_embeddings", "false", "static_position_embeddings false");
+  refused("families/blenderbot", NULL, "normalize_embedding", "true", "normalize_embedding true");
+  refused("families/blenderbot", NULL, "static_position_embeddings", "true", "static_position_embeddings true");
+  refused("families/plbart", NULL, "add_final_layer_norm", "true", "add_final_layer_norm true");
+  refused("families/plbart", NULL, "architectures", "[\"PLBartForSequenceClassification\"]",
+          "PLBartForSequenceClassification");
 }
 
 int main(void) {

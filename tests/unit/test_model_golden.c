@@ -382,6 +382,8 @@ static void rewritten(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_prestate(golden, "bart"),
+      cmocka_unit_test_prestate(golden, "families/blenderbot"),
+      cmocka_unit_test_prestate(golden, "families/pegasus"),
       cmocka_unit_test_prestate(golden, "gpt-neox"),
       cmocka_unit_test_prestate(golden, "gpt2"),
       cmocka_unit_test_prestate(golden, "llama"),

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Writes the golden folders of families/: small models of random weights, and what transformers computes from them.
+
+usage: make_models.py [NAME]...     (without: all of MODELS below; needs torch and transformers 5.12)
+
+These families differ from others in names, keys and places of norms, and run on the scalar path and lavapipe only.
+"""
+import json
+import os
+import re
+import sys
+
+import torch
+import transformers as T
+from safetensors.torch import save_file
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "families")
+PAIR = dict(d_model=24, encoder_layers=2, decoder_layers=2, encoder_attention_heads=3, decoder_attention_heads=2,
+            encoder_ffn_dim=40, decoder_ffn_dim=36, max_position_embeddings=40)
+MODELS = {  # model_type, class, keys of the configuration
+    "pegasus": ("pegasus", "PegasusForConditionalGeneration", dict(PAIR, vocab_size=90, scale_embedding=True,
+                                                                  activation_function="relu")),
+    "blenderbot": ("blenderbot", "BlenderbotForConditionalGeneration", dict(PAIR, vocab_size=90, scale_embedding=True)),
+    "plbart": ("plbart", "PLBartForConditionalGeneration", dict(PAIR, vocab_size=90, decoder_start_token_id=2)),
+}
+GENERATIONS = [{}, {"repetition_penalty": 1.3}, {"num_beams": 4, "no_repeat_ngram_size": 3},
+               {"num_beams": 4, "min_new_tokens": 9, "num_return_sequences": 3},
+               {"num_beams": 2, "length_penalty": 2.0, "early_stopping": True}]
+NEW = 16
+
+
+def randomize(model):
+    """Numbers that matter: states of about 1, biases and scales of norms that are not 0 and 1."""
+    for name, p in list(model.named_parameters()) + [(n, b) for n, b in model.named_buffers() if "bias" in n]:
+        if not p.requires_grad and p.dim() == 2 and "bias" not in name:  # sinusoids
+            continue
+        x = torch.randn_like(p)
+        if name.endswith("final_logits_bias") or p.dim() == 1 and name.endswith("bias"):
+            x *= 0.12
+        elif p.dim() == 1:
+            x = 1 + 0.2 * x
+        elif "shared" in name or "embed_tokens" in name:
+            x *= 0.12
+        elif "embed" not in name and "relative" not in name:
+            is_score = re.search(r"\b[qk](_proj)?\.weight", name)
+            x *= (1.4 if is_score else 2) / p.shape[1] ** 0.5
+        p.data.copy_(x)
+
+
+def outputs_of(out):
+    tensors = {}
+    for key, value in out.items():
+        if key in ("past_key_values", "encoder_hidden_states", "loss") and not isinstance(value, tuple):
+            continue
+        if isinstance(value, tuple):
+            for i, x in enumerate(value):
+                tensors[f"{key}.{i}"] = x
+        elif torch.is_tensor(value):
+            tensors[key] = value
+    return tensors
+
+
+def inputs_of(config, two, rows=2, source=11, target=6):
+    ids = torch.randint(3, config.vocab_size, (rows, source))
+    mask = torch.ones_like(ids)
+    pads = source // 3
+    ids[1, source - pads:], mask[1, source - pads:] = config.pad_token_id, 0
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    if two:
+        inputs["decoder_input_ids"] = torch.randint(3, config.vocab_size, (rows, target))
+        inputs["decoder_input_ids"][:, 0] = config.decoder_start_token_id
+    return inputs
+
+
+def entry(model, inputs, options, eos, pad):
+    options = dict(options, max_new_tokens=NEW, eos_token_id=eos, pad_token_id=pad)
+    given = {k: v for k, v in inputs.items() if not k.startswith("decoder_")}
+    r = model.generate(**given, do_sample=False, return_dict_in_generate=True, output_scores=True,
+                       **{"num_beams": 1, "forced_eos_token_id": None, **options})
+    scores = getattr(r, "sequences_scores", None)
+    return {"options": options, "rows": len(inputs["input_ids"]), "sequences": r.sequences.tolist(),
+            "scores": None if scores is None else [round(float(x), 6) for x in scores]}
+
+
+def end_of(model, inputs, pad):
+    """An id that the first row comes to after a few others; None: there is none."""
+    given = {k: v for k, v in inputs.items() if not k.startswith("decoder_")}
+    free = model.generate(**given, do_sample=False, num_beams=1, max_new_tokens=NEW, eos_token_id=None,
+                          forced_eos_token_id=None, pad_token_id=pad)
+    row = free[0].tolist()[-NEW:]
+    return next((x for i, x in enumerate(row) if len(set(row[:i])) > 1 and x not in row[:i]), None)
+
+
+@torch.no_grad()
+def make(folder, model_type, name, keys, change=None):
+    """change: called with the model before it is saved."""
+    for seed in range(1, 40):  # the first one whose texts are not one word
+        torch.manual_seed(seed)
+        config = T.AutoConfig.for_model(model_type, **keys)
+        model = getattr(T, name)(config).eval()
+        randomize(model)
+        if change:
+            change(model)
+        model.set_attn_implementation("eager")
+        two, generates = config.is_encoder_decoder, hasattr(model, "lm_head")
+        inputs = inputs_of(config, two)
+        end = end_of(model, inputs, config.pad_token_id) if generates else None
+        if not generates or end is not None:
+            break
+    if generates:
+        config.eos_token_id, config.forced_eos_token_id = 2 if end is None else end, None
+        model.generation_config = T.GenerationConfig.from_model_config(config)
+        model.generation_config.forced_eos_token_id = None
+    model.save_pretrained(folder)
+    out = model(**inputs, output_hidden_states=True, output_attentions=True)
+    tensors = {k: v.contiguous().clone() for k, v in outputs_of(out).items()}
+    tensors.update({k: v.int() for k, v in inputs.items()})
+    save_file(tensors, os.path.join(folder, "expected.safetensors"))
+    for file in os.listdir(folder):
+        os.chmod(os.path.join(folder, file), 0o644)
+    if generates:
+        entries = [entry(model, inputs, o, config.eos_token_id, config.pad_token_id) for o in GENERATIONS]
+        with open(os.path.join(folder, "generation.json"), "w", encoding="utf-8") as f:
+            f.write("[\n" + ",\n".join(json.dumps(e) for e in entries) + "\n]\n")
+
+
+if __name__ == "__main__":
+    for asked in sys.argv[1:] or MODELS:
+        make(os.path.join(HERE, asked), *MODELS[asked])
