@@ -55,7 +55,8 @@ float *tool_attention_scores(const tool_attended *a, const tool_attention_map *m
 const float *tool_attention_bias(const tool_attended *a, const tool_attention_map *map, size_t head) {
   const bool is_alone = strcmp(map->kind, "self") == 0;
   char name[64];
-  snprintf(name, sizeof name, "%s%sposition_bias", is_alone ? "" : map->kind, is_alone ? "" : "_");
+  int end = snprintf(name, sizeof name, "%s%sposition_bias", is_alone ? "" : map->kind, is_alone ? "" : "_");
+  if (!vkf_result_find(a->pass, name)) snprintf(name + end, sizeof name - end, ".%zu", map->layer); /* a layer's own */
   const vkf_array *bias = rows_of(a, name, 4, map->columns->n);
   return bias ? (const float *)bias->data + head * map->rows->n * map->columns->n : NULL;
 }

@@ -1,7 +1,8 @@
-/* t5: T5 1.0 and 1.1 (mT5, FLAN) as transformers computes them (Raffel et al. 2020; Shazeer 2020 for the gates).
+/* t5: T5 1.0 and 1.1 (mT5, FLAN), UMT5 and their encoders alone, as transformers computes them (Raffel et al. 2020;
+ * Shazeer 2020 for the gates; Chung et al. 2023).
  *
- * Pre-norm with RMS norms, no biases, scores that are not scaled, and positions as biases of the scores. Widths of
- * heads are set apart from D.
+ * Pre-norm with RMS norms, no biases, scores that are not scaled, and positions as biases of the scores, which UMT5 has
+ * in each layer. Widths of heads are set apart from D.
  * Keys that cannot matter here: dropouts, initializer_factor, n_positions, use_cache, task_specific_params, dtype, and
  * dense_act_fn and is_gated_act, which feed_forward_proj says.
  */
@@ -40,7 +41,7 @@ static const vkf_model_stack_names decoder_names = {
  * before it where it is there. */
 static vkf_status find_feed_forward(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
   static const char gated[] = "gated-";
-  const char *text = NULL, *usual = strcmp(net->info.family, "mt5") == 0 ? "gated-gelu" : "relu";
+  const char *text = NULL, *usual = strcmp(net->info.family, "t5") == 0 ? "relu" : "gated-gelu";
   VKF_CALL(vkf_file_json_find_string(config, "feed_forward_proj", usual, &text));
   stack->is_gated = strncmp(text, gated, sizeof gated - 1) == 0;
   const char *name = stack->is_gated ? text + sizeof gated - 1 : text;
@@ -81,7 +82,9 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config) {
   bool is_tied = true, is_scaled = true;
   vkf_model_stack *encoder = &net->encoder;
   VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
-  VKF_CALL(vkf_file_json_find_bool(config, "scale_decoder_outputs", is_tied, &is_scaled));
+  is_scaled = is_tied;
+  if (strcmp(net->info.family, "t5") == 0)
+    VKF_CALL(vkf_file_json_find_bool(config, "scale_decoder_outputs", is_tied, &is_scaled));
   if (strcmp(net->info.family, "mt5") == 0) is_scaled = false; /* its states go to the head as they are, always */
   const char *table = vkf_model_first_of(net, names, VKF_COUNT(names));
   VKF_CALL(vkf_model_claim_language_model(net, config, encoder, table, net->info.d_model, true, "lm_head.weight"));
@@ -91,33 +94,50 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config) {
   return VKF_OK;
 }
 
-static vkf_status map_stack(vkf_net *net, vkf_model_stack *stack, vkf_model_stack_names names, const char *relative) {
+static vkf_status map_stack(vkf_net *net, vkf_model_stack *stack, vkf_model_stack_names names) {
+  const char *relative =
+      vkf_arena_printf(&net->arena, "%s.block.0.layer.0.SelfAttention.relative_attention_bias.weight", stack->name);
   const char *plain = vkf_arena_printf(&net->arena, "layer.%d.DenseReluDense.wi.", stack->has_cross ? 2 : 1);
   const char *name = vkf_arena_printf(&net->arena, "%s.relative.weight", stack->name);
-  if (plain == NULL || name == NULL) return VKF_ERROR_MEMORY;
+  if (relative == NULL || plain == NULL || name == NULL) return VKF_ERROR_MEMORY;
   if (!stack->is_gated) names.ffn_in = plain;
-  VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, relative, stack->relative.n_buckets, stack->n_heads, name,
-                                &stack->relative.table));
+  if (strcmp(net->info.family, "umt5") == 0)
+    names.self.relative = "layer.0.SelfAttention.relative_attention_bias.";
+  else
+    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, relative, stack->relative.n_buckets, stack->n_heads, name,
+                                  &stack->relative.table));
   return vkf_model_claim_stack(net, stack, &names);
+}
+
+static vkf_status map_encoder_alone(vkf_net *net) {
+  static const char *const names[] = {"shared.weight", "encoder.embed_tokens.weight"};
+  const char *table = vkf_model_first_of(net, names, VKF_COUNT(names));
+  VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, table, net->encoder.vocab, net->info.d_model, "embed.weight",
+                                &net->encoder.table));
+  VKF_CALL(vkf_model_mark_same(net, names[1], table));
+  return map_stack(net, &net->encoder, encoder_names);
 }
 
 vkf_status vkf_model_map_t5(vkf_net *net, vkf_file_value config) {
   vkf_model_stack *encoder = &net->encoder, *decoder = &net->decoder;
-  VKF_CALL(vkf_model_only_bool(net, config, "is_encoder_decoder", true));
+  vkf_model_head_kind kind;
+  VKF_CALL(vkf_model_find_head(net, config,
+                               1u << VKF_HEAD_NONE | 1u << VKF_HEAD_CAUSAL_LM | 1u << VKF_HEAD_ENCODER_ALONE,
+                               VKF_HEAD_CAUSAL_LM, &kind));
   VKF_CALL(vkf_model_get_size(net, config, "d_model", &net->info.d_model));
   VKF_CALL(vkf_model_find_tokens(net, config, -1));
-  VKF_CALL(vkf_model_find_token(net, config, "decoder_start_token_id", net->info.pad_id, &net->info.decoder_start_id));
   VKF_CALL(numbers(net, config, encoder));
-  VKF_CALL(numbers(net, config, decoder));
   encoder->name = "encoder";
+  if (kind == VKF_HEAD_ENCODER_ALONE) return map_encoder_alone(net); /* is_encoder_decoder has either value there */
+  VKF_CALL(vkf_model_only_bool(net, config, "is_encoder_decoder", true));
+  VKF_CALL(vkf_model_find_token(net, config, "decoder_start_token_id", net->info.pad_id, &net->info.decoder_start_id));
+  VKF_CALL(numbers(net, config, decoder));
   decoder->name = "decoder";
   decoder->causal = decoder->has_cross = true;
   VKF_CALL(vkf_model_find_size(net, config, "num_decoder_layers", encoder->n_layers, &decoder->n_layers));
   VKF_CALL(embeddings(net, config));
-  VKF_CALL(
-      map_stack(net, encoder, encoder_names, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"));
-  VKF_CALL(
-      map_stack(net, decoder, decoder_names, "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"));
+  VKF_CALL(map_stack(net, encoder, encoder_names));
+  VKF_CALL(map_stack(net, decoder, decoder_names));
   /* in old folders, never read */
   vkf_model_mark_known(net, "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
   return VKF_OK;

@@ -19,6 +19,7 @@ vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kin
                  {"ForSequenceClassification", VKF_HEAD_SEQUENCE_CLASSIFICATION},
                  {"ForImageClassification", VKF_HEAD_SEQUENCE_CLASSIFICATION},
                  {"ForTokenClassification", VKF_HEAD_TOKEN_CLASSIFICATION},
+                 {"EncoderModel", VKF_HEAD_ENCODER_ALONE},
                  {"Model", VKF_HEAD_NONE}};
   vkf_file_value names = {0};
   const char *name = NULL;
@@ -26,12 +27,6 @@ vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kin
   *out = fallback;
   if (vkf_file_json_count(names) == 0) return VKF_OK;
   VKF_CALL(vkf_file_json_as_string(vkf_file_json_at(names, 0), &name));
-  if (strstr(name, "EncoderModel") != NULL)
-    return vkf_env_fail(
-        net->env, VKF_ERROR_UNSUPPORTED,
-        "%s: the architecture \"%s\" is the encoder of a model alone, which is not supported: use the folder of the "
-        "whole model",
-        net->config_path, name);
   for (size_t i = 0; i < VKF_COUNT(endings); i++) {
     size_t length = strlen(name), ending = strlen(endings[i].ending);
     if (length < ending || strcmp(name + length - ending, endings[i].ending) != 0) continue;

@@ -37,7 +37,8 @@ typedef struct vkf_model_layer {
   vkf_model_linear ffn_in;         /* [F,D]; gated: the rows of the gate, then those that it is multiplied with */
   vkf_model_linear ffn_out;
   vkf_model_norm ffn_norm;
-  uint32_t window; /* the most keys that a query attends to; 0: all */
+  uint32_t window;   /* the most keys that a query attends to; 0: all */
+  uint32_t relative; /* biases of scores by distance of this layer: as vkf_model_relative.table */
 } vkf_model_layer;
 
 /* A position id is the number of a token among these tokens of its row, plus the offset of its stack. */
@@ -54,9 +55,9 @@ typedef struct vkf_model_rotary {
   double factor;       /* of sines and cosines */
 } vkf_model_rotary;
 
-/* Biases of scores by distance (Raffel et al. 2020), one table for all layers. */
+/* Biases of scores by distance (Raffel et al. 2020). */
 typedef struct vkf_model_relative {
-  uint32_t table;                   /* [n_buckets, H] */
+  uint32_t table;                   /* [n_buckets, H], of all layers; VKF_NO_WEIGHT: each has its own */
   uint32_t n_buckets, max_distance; /* n_buckets 0: none */
 } vkf_model_relative;
 
@@ -175,6 +176,7 @@ struct vkf_net {
   X("roberta", roberta)         \
   X("t5", t5)                   \
   X("transformer", transformer) \
+  X("umt5", t5)                 \
   X("vit", vit)                 \
   X("xlm-roberta", roberta)
 
@@ -273,6 +275,7 @@ typedef struct vkf_model_attention_names {
   bool packed_by_head;   /* or those of the first head, then those of the second */
   const char *out, *norm;
   const char *q_norm, *k_norm; /* where the stack has norms of heads */
+  const char *relative;        /* where each layer has biases of its own by distance */
 } vkf_model_attention_names;
 /* As in models that were fairseq's or follow it: BART, Marian, OPT. */
 #define VKF_MODEL_FAIRSEQ_ATTENTION(module)                                                             \
@@ -319,6 +322,7 @@ vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, v
 /* The head of the first of `architectures`, by the end of its name. */
 typedef enum vkf_model_head_kind {
   VKF_HEAD_NONE,                    /* BertModel */
+  VKF_HEAD_ENCODER_ALONE,           /* T5EncoderModel: nor a decoder */
   VKF_HEAD_MASKED_LM,               /* BertForMaskedLM, BertForPreTraining */
   VKF_HEAD_CAUSAL_LM,               /* GPT2LMHeadModel, LlamaForCausalLM, T5ForConditionalGeneration */
   VKF_HEAD_SEQUENCE_CLASSIFICATION, /* also of images */

@@ -63,6 +63,10 @@ static uint32_t bias_after(const vkf_model_stack *stack) {
   return stack->causal ? 0 : stack->relative.max_distance;
 }
 
+static uint32_t n_distances(const vkf_model_stack *stack) {
+  return stack->relative.max_distance + 1 + bias_after(stack);
+}
+
 /* ---- sub-layers -------------------------------------------------------------------------------------------------- */
 
 static vkf_attention_layer attention_of(const vkf_net *net, const vkf_model_attention *weights) {
@@ -76,6 +80,21 @@ static const char *output_name(bool is_requested, const char *prefix, const char
   return is_requested ? text : NULL;
 }
 
+/* The bias of the scores, from a table by buckets. output: its name. */
+static uint32_t relative_bias(const vkf_model_stage *s, uint32_t table, const char *output) {
+  const vkf_model_stack *stack = s->stack;
+  vkf_build_node_params node = {.op = VKF_OP_RELATIVE_BIAS,
+                                .name = "relative",
+                                .params.relative_bias = {.n_heads = stack->n_heads,
+                                                         .n_buckets = stack->relative.n_buckets,
+                                                         .n_distances = n_distances(stack)},
+                                .in = {[VKF_RELATIVE_BIAS_TABLE] = vkf_model_weight_slot(table),
+                                       [VKF_RELATIVE_BIAS_BUCKETS] = vkf_build_slot_operand(s->buckets)}};
+  const uint32_t bias = vkf_build_node(s->b, &node);
+  if (s->request->projections) vkf_build_output(s->b, bias, "%s", output);
+  return bias;
+}
+
 static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x) {
   const vkf_model_stack *stack = s->stack;
   vkf_block_form form = vkf_model_form(stack);
@@ -84,7 +103,10 @@ static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x)
   vkf_attention_layer layer = attention_of(s->net, &stack->layers[i].self);
   if (stack->has_head_norm) layer.head_norm = vkf_model_weight_slot(stack->layers[i].self.head_norm);
   layer.window = stack->layers[i].window;
-  char weights[48], projections[48];
+  char weights[48], projections[48], bias[48];
+  uint32_t relative = s->relative;
+  if (stack->layers[i].relative != VKF_NO_WEIGHT)
+    relative = relative_bias(s, stack->layers[i].relative, output_name(true, s->prefix, "position_bias", i, bias));
   vkf_attention_inputs inputs = {
       .mask = s->is_target ? vkf_model_input(VKF_INPUT_TARGET_MASK, s->request->target_mask)
                            : vkf_model_input(VKF_INPUT_MASK, s->request->mask),
@@ -93,7 +115,7 @@ static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x)
       .turns = vkf_build_slot_operand(s->turns),
       .rotary = stack->rotary.width,
       .n_positions = vkf_dims_make(&s->b->plan.capacity).v[s->stream.keys],
-      .relative = vkf_build_slot_operand(s->relative),
+      .relative = vkf_build_slot_operand(relative),
       .bias_before = stack->relative.max_distance,
       .bias_after = bias_after(stack),
       .weights_output = output_name(s->request->attentions, s->prefix, "attentions", i, weights),
@@ -214,12 +236,12 @@ static uint32_t embed_patches(const vkf_model_stage *s) {
   return vkf_model_matmul(s, "in", s->stream.rows, x, &stack->patches, VKF_ACT_NONE, added);
 }
 
-/* What all layers read: the table of rotary positions, and the bias of the scores. */
+/* What all layers read. */
 static void shared_slots(vkf_model_stage *s) {
   const vkf_model_stack *stack = s->stack;
   const vkf_model_relative *relative = &stack->relative;
   vkf_dims capacity = vkf_dims_make(&s->b->plan.capacity);
-  s->turns = s->relative = VKF_NO_SLOT;
+  s->turns = s->buckets = s->relative = VKF_NO_SLOT;
   if (stack->rotary.width > 0) {
     float *data;
     s->turns = vkf_build_table(s->b, "rotations", capacity.v[s->stream.keys], stack->rotary.width, &data);
@@ -227,18 +249,11 @@ static void shared_slots(vkf_model_stage *s) {
   }
   if (relative->n_buckets == 0) return;
   int32_t *buckets;
-  const uint32_t n_before = relative->max_distance, n_after = bias_after(stack);
-  uint32_t indices = vkf_build_indices(s->b, "buckets", n_before + 1 + n_after, &buckets);
+  char bias[48];
+  s->buckets = vkf_build_indices(s->b, "buckets", n_distances(stack), &buckets);
   if (buckets != NULL) vkf_model_buckets(relative, !stack->causal, buckets);
-  vkf_build_node_params node = {.op = VKF_OP_RELATIVE_BIAS,
-                                .name = "relative",
-                                .params.relative_bias = {.n_heads = stack->n_heads,
-                                                         .n_buckets = relative->n_buckets,
-                                                         .n_distances = n_before + 1 + n_after},
-                                .in = {[VKF_RELATIVE_BIAS_TABLE] = vkf_model_weight_slot(relative->table),
-                                       [VKF_RELATIVE_BIAS_BUCKETS] = vkf_build_slot_operand(indices)}};
-  s->relative = vkf_build_node(s->b, &node);
-  if (s->request->projections) vkf_build_output(s->b, s->relative, "%sposition_bias", s->prefix);
+  snprintf(bias, sizeof bias, "%sposition_bias", s->prefix);
+  if (relative->table != VKF_NO_WEIGHT) s->relative = relative_bias(s, relative->table, bias);
 }
 
 /* The states before layer i; of i = n_layers those after the last one. */

@@ -16,7 +16,9 @@ typedef struct vkf_model_stage {
   const char *prefix; /* of output names: "encoder_", "decoder_", "" */
   /* Makes an output of what the head computes from the states x before layer i; NULL: it is not requested. */
   void (*read_out)(const struct vkf_model_stage *s, uint32_t i, uint32_t x);
-  uint32_t turns, relative; /* by vkf_model_layers(): table of rotary positions, bias of scores; VKF_NO_SLOT: none */
+  /* By vkf_model_layers(): the table of rotary positions, the buckets of distances, and the bias of all layers' scores;
+   * VKF_NO_SLOT: none. */
+  uint32_t turns, buckets, relative;
 } vkf_model_stage;
 
 /* The blocks "embed" and "<stack>.0" and so on. Gives the states after the last layer, before a final norm; they are an

@@ -111,7 +111,8 @@ typedef enum vkf_state_part {
  * not put out, are packed rows: encoder_projections.N, decoder_projections.N, of one stack projections.N: the heads of
  * queries, of keys and of values side by side, as the attention of layer N reads them; cross_queries.N of DECODE, and
  * cross_keys_values.N of ENCODE. With them, of a stack whose scores have a bias, encoder_position_bias,
- * decoder_position_bias or position_bias [H][distances], from the farthest key before a query on. */
+ * decoder_position_bias or position_bias [H][distances], from the farthest key before a query on; with .N where each
+ * layer has its own. */
 typedef struct vkf_plan_request {
   vkf_stage stage;
   vkf_sizes capacity;     /* past: cached positions beyond T, so that a cache holds past + T; out: rows of the head */

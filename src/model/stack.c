@@ -144,7 +144,11 @@ static vkf_status layer(claimer *c, const vkf_model_stack_names *names, vkf_mode
   uint32_t d_model = c->net->info.d_model;
   linear_parts in = {{whole(names->ffn_in, s->d_ff)}, 1};
   linear_parts back = {{whole(names->ffn_out, d_model)}, 1};
+  linear_parts relative = {{whole(names->self.relative, s->relative.n_buckets)}, 1};
   VKF_CALL(attention(c, &names->self, false, "self", &out->self));
+  out->relative = VKF_NO_WEIGHT;
+  if (names->self.relative != NULL)
+    VKF_CALL(add(c, &relative, "weight", VKF_WEIGHT_TABLE, s->n_heads, "self.relative", &out->relative));
   if (s->has_cross) VKF_CALL(attention(c, &names->cross, true, "cross", &out->cross));
   if (s->is_gated)
     VKF_CALL(gated_linear(c, names, &out->ffn_in));

@@ -180,16 +180,18 @@ static size_t must_explain(const char *kind, const char *weights, const char *qu
   for (size_t layer = 0; layer < json_array_size(json_object_get(part, "layers")); layer++) {
     const json_t *of = json_array_get(json_object_get(part, "layers"), layer), *heads = json_object_get(of, "heads"),
                  *q = array_of(run, queries, layer), *k = array_of(run, keys, layer),
-                 *w = array_of(run, weights, layer);
-    assert_true(q && k && w);
+                 *w = array_of(run, weights, layer), *all = bias ? json_object_get(run, bias) : NULL,
+                 *b = all    ? json_array_get(all, 0)
+                      : bias ? array_of(run, bias, layer)
+                             : NULL;
+    assert_true(q && k && w && (b || !bias));
     const size_t first = is_joined ? json_array_size(heads) * s.width : 0,
                  n_kv_heads = (json_array_size(json_array_get(k, 0)) - first) / (2 * s.width);
     s.window = (size_t)number_of(of, "window");
     if (s.window && s.n_rows > s.window) n_cut += s.n_rows - s.window;
     for (size_t head = 0; head < json_array_size(heads); head++) {
       const size_t group = json_array_size(heads) / n_kv_heads;
-      products(q, k, bias ? json_array_get(json_object_get(run, bias), 0) : NULL, first + head / group * s.width, head,
-               json_array_get(heads, head), &s);
+      products(q, k, b, first + head / group * s.width, head, json_array_get(heads, head), &s);
       must_be_softmax(&s, json_array_get(w, head));
     }
   }
@@ -287,11 +289,12 @@ static void test_rules(void **state) {
 /* T5: scores without a scale, and a bias by distance, which the page shows by itself. */
 static void test_bias(void **state) {
   (void)state;
-  static const char *const names[] = {"t5", "t5-v1.1-gated"}, *const ends[] = {"0 <pad>", "1 </s>"};
+  static const char *const names[] = {"t5", "t5-v1.1-gated", "umt5"}, *const ends[] = {"0 <pad>", "1 </s>"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     setenv("N", names[i], 1);
-    must_print("cp -r $G/$N $T && chmod -R u+w $T/$N", "");
-    write_tokenizer(names[i], 140, ends, 2, NULL, NULL);
+    setenv("F", strcmp(names[i], "umt5") ? names[i] : "families/umt5", 1);
+    must_print("cp -r $G/$F $T && chmod -R u+w $T/$N", "");
+    write_tokenizer(names[i], strcmp(names[i], "umt5") ? 140 : 90, ends, 2, NULL, NULL);
     must_print(
         "text='w5 w6 w7 w8 w9 w5'; how='--num-beams 1 --max-new-tokens 6 --min-new-tokens 6'; "
         "$V translate -m $T/$N $how --json \"$text\" | sed 's/.*\"ids\":\\[\\([0-9,]*\\),[0-9]*\\].*/\\1/' > $T/target "

@@ -87,6 +87,9 @@ CASES = [
     ("roberta", "RobertaForSequenceClassification", BERT),
     ("t5", "T5ForConditionalGeneration", T5),
     ("t5", "T5ForConditionalGeneration", dict(T5, feed_forward_proj="gated-gelu", num_decoder_layers=1)),
+    ("t5", "T5EncoderModel", T5),
+    ("umt5", "UMT5ForConditionalGeneration", T5), ("umt5", "UMT5Model", dict(T5, num_decoder_layers=1)),
+    ("umt5", "UMT5EncoderModel", T5),
     ("vit", "ViTModel", VIT), ("vit", "ViTForImageClassification", dict(VIT, qkv_bias=False)),
     ("xlm-roberta", "XLMRobertaForMaskedLM", BERT), ("xlm-roberta", "XLMRobertaForTokenClassification", BERT),
 ]

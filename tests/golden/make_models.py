@@ -17,11 +17,15 @@ from safetensors.torch import save_file
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "families")
 PAIR = dict(d_model=24, encoder_layers=2, decoder_layers=2, encoder_attention_heads=3, decoder_attention_heads=2,
             encoder_ffn_dim=40, decoder_ffn_dim=36, max_position_embeddings=40)
+T5 = dict(d_model=24, d_kv=10, d_ff=36, num_layers=2, num_heads=3,
+          relative_attention_num_buckets=8, relative_attention_max_distance=10)
 MODELS = {  # model_type, class, keys of the configuration
     "pegasus": ("pegasus", "PegasusForConditionalGeneration", dict(PAIR, vocab_size=90, scale_embedding=True,
                                                                   activation_function="relu")),
     "blenderbot": ("blenderbot", "BlenderbotForConditionalGeneration", dict(PAIR, vocab_size=90, scale_embedding=True)),
     "plbart": ("plbart", "PLBartForConditionalGeneration", dict(PAIR, vocab_size=90, decoder_start_token_id=2)),
+    "umt5": ("umt5", "UMT5ForConditionalGeneration", dict(T5, vocab_size=90)),
+    "t5-encoder": ("t5", "T5EncoderModel", dict(T5, vocab_size=90, feed_forward_proj="gated-silu")),
 }
 GENERATIONS = [{}, {"repetition_penalty": 1.3}, {"num_beams": 4, "no_repeat_ngram_size": 3},
                {"num_beams": 4, "min_new_tokens": 9, "num_return_sequences": 3},
@@ -44,6 +48,7 @@ def randomize(model):
         elif "embed" not in name and "relative" not in name:
             is_score = re.search(r"\b[qk](_proj)?\.weight", name)
             x *= (1.4 if is_score else 2) / p.shape[1] ** 0.5
+            x *= 0.35 if ".q." in name else 1  # of T5, whose scores are not scaled
         p.data.copy_(x)
 
 
@@ -102,7 +107,7 @@ def make(folder, model_type, name, keys, change=None):
         if change:
             change(model)
         model.set_attn_implementation("eager")
-        two, generates = config.is_encoder_decoder, hasattr(model, "lm_head")
+        two, generates = config.is_encoder_decoder and "EncoderModel" not in name, hasattr(model, "lm_head")
         inputs = inputs_of(config, two)
         end = end_of(model, inputs, config.pad_token_id) if generates else None
         if not generates or end is not None:

@@ -269,6 +269,10 @@ static void keys_that_are_written(void **state) {
       EACH("T5ForConditionalGeneration", "num_decoder_layers", "1"),
       EACH("T5ForConditionalGeneration", "scale_decoder_outputs", "false"),
       EACH("T5ForConditionalGeneration", "tie_word_embeddings", "false"),
+      EACH("T5EncoderModel", "feed_forward_proj", "\"gated-silu\""),
+      EACH("UMT5ForConditionalGeneration", "feed_forward_proj", "\"relu\""),
+      EACH("UMT5ForConditionalGeneration", "relative_attention_max_distance", "64"),
+      EACH("UMT5ForConditionalGeneration", "tie_word_embeddings", "false"),
       EACH("ViTModel", "image_size", "32"),
       EACH("ViTModel", "patch_size", "32"),
       EACH("ViTModel", "num_channels", "1"),
@@ -306,6 +310,8 @@ static void keys_that_change_nothing(void **state) {
       {"LlamaForCausalLM", "{\"partial_rotary_factor\":0.5}"},
       {"LlamaForCausalLM", "{\"rope_parameters\":{\"partial_rotary_factor\":0.5}}"},
       {"MT5ForConditionalGeneration", "{\"scale_decoder_outputs\":true}"},
+      {"UMT5ForConditionalGeneration", "{\"scale_decoder_outputs\":false}"},
+      {"T5EncoderModel", "{\"is_encoder_decoder\":true}"},
       {"PegasusForConditionalGeneration", "{\"extra_pos_embeddings\":1}"},
   };
   json_t *all = json_load_file(DEFAULTS, 0, NULL);

@@ -36,6 +36,7 @@ static const char *const goldens[] = {"albert",
                                       "distilbert",
                                       "families/blenderbot",
                                       "families/pegasus",
+                                      "families/umt5",
                                       "gpt-neox",
                                       "gpt2",
                                       "llama",
@@ -657,7 +658,7 @@ static void options_are_refused_by_name(void **state) {
   refused("llama", NULL, "architectures", "[\"LlamaForSequenceClassification\"]", "LlamaForSequenceClassification");
   refused("qwen2", NULL, "layer_types", "[\"chunked_attention\", \"full_attention\"]", "chunked_attention");
   refused("bert", NULL, "architectures", "[\"BertForQuestionAnswering\"]", "BertForQuestionAnswering");
-  refused("t5", NULL, "architectures", "[\"T5EncoderModel\"]", "the encoder of a model alone");
+  refused("bart", NULL, "architectures", "[\"BartEncoderModel\"]", "\"BartEncoderModel\" is not supported for");
   refused("llama", NULL, "quantization", "{\"bits\": 4}", "quantization");
   refused("bert", NULL, "is_decoder", "true", "is_decoder");
   refused("bert", NULL, "add_cross_attention", "true", "add_cross_attention");
@@ -674,6 +675,8 @@ static void options_are_refused_by_name(void **state) {
   refused("families/plbart", NULL, "add_final_layer_norm", "true", "add_final_layer_norm true");
   refused("families/plbart", NULL, "architectures", "[\"PLBartForSequenceClassification\"]",
           "PLBartForSequenceClassification");
+  refused("families/umt5", NULL, "is_encoder_decoder", "false", "is_encoder_decoder false");
+  refused("families/umt5", NULL, "architectures", "[\"UMT5ForTokenClassification\"]", "UMT5ForTokenClassification");
 }
 
 int main(void) {

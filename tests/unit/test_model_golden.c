@@ -384,6 +384,8 @@ int main(void) {
       cmocka_unit_test_prestate(golden, "bart"),
       cmocka_unit_test_prestate(golden, "families/blenderbot"),
       cmocka_unit_test_prestate(golden, "families/pegasus"),
+      cmocka_unit_test_prestate(golden, "families/t5-encoder"),
+      cmocka_unit_test_prestate(golden, "families/umt5"),
       cmocka_unit_test_prestate(golden, "gpt-neox"),
       cmocka_unit_test_prestate(golden, "gpt2"),
       cmocka_unit_test_prestate(golden, "llama"),
