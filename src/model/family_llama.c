@@ -1,17 +1,17 @@
-/* llama: Llama, Mistral, Qwen2 and Qwen3 as transformers computes them (Touvron et al. 2023, Jiang et al. 2023, Yang et
- * al. 2024 and 2025).
+/* llama: Llama, Mistral, Qwen2, Qwen3, Gemma, Phi-3 and OLMo as transformers computes them (Touvron et al. 2023, Jiang
+ * et al. 2023, Yang et al. 2024 and 2025, Gemma Team 2024, Abdin et al. 2024, Groeneveld et al. 2024).
  *
- * Pre-norm decoders with RMS norms, rotary positions, grouped queries and a gated feed-forward layer. They differ in
- * biases, in norms of heads and in which layers see a window only.
- * Keys that cannot matter here: attention_dropout, initializer_range, use_cache, pretraining_tp, rope_interleaved (its
- * false), dtype.
+ * Pre-norm decoders with rotary positions, grouped queries and a gated feed-forward layer. They differ in biases, in
+ * norms, in which layers see a window only and in which matrices are stored together.
+ * Keys that cannot matter here: dropouts, initializer_range, use_cache, pretraining_tp, rope_interleaved (its false),
+ * dtype.
  */
 #include <math.h>
 #include <string.h>
 
 #include "model/internal.h"
 
-static const vkf_model_stack_names names = {
+static const vkf_model_stack_names usual_names = {
     .layers = "model.layers.",
     .self = {.q = "self_attn.q_proj.",
              .k = "self_attn.k_proj.",
@@ -32,15 +32,20 @@ typedef struct variant {
   bool reads_bias; /* attention_bias, else qkv_bias is not overridden */
   bool qkv_bias;
   bool has_head_norm;
-  enum { WINDOW_NONE, WINDOW_ALL, WINDOW_SOME } window;
-  uint32_t head_width; /* without head_dim; 0: D/H */
+  enum { WINDOW_NONE, WINDOW_ALL, WINDOW_WRITTEN, WINDOW_SOME } window; /* WRITTEN: all, where the folder has one */
+  uint32_t head_width;                                                  /* without head_dim; 0: D/H */
   uint32_t n_kv_heads; /* without num_key_value_heads; 0: as many as there are heads, as where it is null */
+  double norm_eps;     /* without rms_norm_eps */
+  enum { FORM_LLAMA, FORM_GEMMA, FORM_PHI3, FORM_OLMO } form;
 } variant;
 static const variant variants[] = {
-    {"llama", true, false, false, WINDOW_NONE, 0, 0},
-    {"mistral", false, false, false, WINDOW_ALL, 0, 8},
-    {"qwen2", false, true, false, WINDOW_SOME, 0, 32},
-    {"qwen3", true, false, true, WINDOW_SOME, 128, 32},
+    {"llama", true, false, false, WINDOW_NONE, 0, 0, 1e-6, FORM_LLAMA},
+    {"mistral", false, false, false, WINDOW_ALL, 0, 8, 1e-6, FORM_LLAMA},
+    {"qwen2", false, true, false, WINDOW_SOME, 0, 32, 1e-6, FORM_LLAMA},
+    {"qwen3", true, false, true, WINDOW_SOME, 128, 32, 1e-6, FORM_LLAMA},
+    {"gemma", true, false, false, WINDOW_NONE, 256, 16, 1e-6, FORM_GEMMA},
+    {"phi3", false, false, false, WINDOW_WRITTEN, 0, 0, 1e-5, FORM_PHI3},
+    {"olmo", true, false, false, WINDOW_NONE, 0, 0, 1e-5, FORM_OLMO},
 };
 
 static vkf_status heads(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
@@ -65,14 +70,15 @@ static vkf_status windows(vkf_net *net, vkf_file_value config, const variant *v,
   vkf_file_value types = {0}; /* Mistral reads none */
   uint32_t window = 0;
   int64_t first = 0;
-  bool is_used = v->window == WINDOW_ALL;
+  const vkf_file_kind kind = vkf_file_json_kind(vkf_file_json_member(config, "sliding_window"));
+  bool is_used = v->window == WINDOW_ALL || (v->window == WINDOW_WRITTEN && kind != VKF_FILE_ABSENT);
   if (v->window == WINDOW_NONE) return VKF_OK;
   if (v->window == WINDOW_SOME) {
     VKF_CALL(vkf_file_json_find_array(config, "layer_types", &types));
     VKF_CALL(vkf_file_json_find_bool(config, "use_sliding_window", false, &is_used));
     VKF_CALL(vkf_file_json_find_int64(config, "max_window_layers", 28, &first));
   }
-  is_used = is_used && vkf_file_json_kind(vkf_file_json_member(config, "sliding_window")) != VKF_FILE_NULL;
+  is_used = is_used && kind != VKF_FILE_NULL;
   if (is_used) VKF_CALL(vkf_model_find_size(net, config, "sliding_window", 4096, &window));
   for (uint32_t i = 0; i < stack->n_layers; i++) {
     const char *type = i >= first ? "sliding_attention" : "full_attention";
@@ -86,8 +92,37 @@ static vkf_status windows(vkf_net *net, vkf_file_value config, const variant *v,
   return VKF_OK;
 }
 
+/* Scales of norms are stored without 1, embeddings are scaled. hidden_activation, where it is written, is the one that
+ * the model was trained with, whatever hidden_act says. */
+static vkf_status map_gemma(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
+  VKF_CALL(vkf_model_only_bool(net, config, "use_bidirectional_attention", false));
+  VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "gelu_pytorch_tanh", &stack->activation));
+  if (vkf_file_json_kind(vkf_file_json_member(config, "hidden_activation")) > VKF_FILE_NULL)
+    VKF_CALL(vkf_model_find_activation(net, config, "hidden_activation", NULL, &stack->activation));
+  stack->norm_plus = 1;
+  stack->embed_scale = (float)sqrt(net->info.d_model);
+  return VKF_OK;
+}
+
+/* Queries, keys and values are one tensor, gates and what they multiply another. All scalings are longrope there,
+ * whatever they were called. */
+static vkf_status map_phi3(vkf_net *net, vkf_file_value config, vkf_model_stack_names *names) {
+  names->self.packed = "self_attn.qkv_proj.";
+  names->ffn_gate = names->ffn_in = "mlp.gate_up_proj.";
+  return vkf_model_only_absent(net, config, "rope_scaling");
+}
+
+/* Layer norms without parameters. */
+static vkf_status map_olmo(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
+  stack->norm_kind = VKF_NORM_LAYER;
+  stack->norm_affine = false;
+  stack->norm_eps = 1e-5f;
+  return vkf_model_only_absent(net, config, "clip_qkv");
+}
+
 vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   vkf_model_stack *stack = &net->decoder;
+  vkf_model_stack_names names = usual_names;
   const variant *v = variants;
   while (strcmp(v->model_type, net->info.family) != 0) v++;
   net->base = "model.";
@@ -99,9 +134,9 @@ vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
   VKF_CALL(heads(net, config, v, stack));
   VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "silu", &stack->activation));
-  VKF_CALL(vkf_model_find_epsilon(net, config, "rms_norm_eps", 1e-6, &stack->norm_eps));
+  VKF_CALL(vkf_model_find_epsilon(net, config, "rms_norm_eps", v->norm_eps, &stack->norm_eps));
   VKF_CALL(vkf_model_find_tokens(net, config, -1));
-  VKF_CALL(vkf_model_find_rotary(net, config, 10000, VKF_WHOLE_HEADS, stack));
+  VKF_CALL(vkf_model_find_rotary(net, config, 10000, v->form == FORM_PHI3 ? 1 : VKF_WHOLE_HEADS, stack));
   stack->qkv_bias = v->qkv_bias;
   if (v->reads_bias) VKF_CALL(vkf_file_json_find_bool(config, "attention_bias", false, &stack->qkv_bias));
   stack->out_bias = v->reads_bias && stack->qkv_bias;
@@ -111,8 +146,11 @@ vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   stack->has_head_norm = v->has_head_norm;
   stack->norm_kind = VKF_NORM_RMS;
   stack->embed_scale = 1;
-  VKF_CALL(vkf_model_claim_language_model(net, config, stack, "model.embed_tokens.weight", net->info.d_model, false,
-                                          "lm_head.weight"));
+  if (v->form == FORM_GEMMA) VKF_CALL(map_gemma(net, config, stack));
+  if (v->form == FORM_PHI3) VKF_CALL(map_phi3(net, config, &names));
+  if (v->form == FORM_OLMO) VKF_CALL(map_olmo(net, config, stack));
+  VKF_CALL(vkf_model_claim_language_model(net, config, stack, "model.embed_tokens.weight", net->info.d_model,
+                                          v->form == FORM_GEMMA, "lm_head.weight"));
   VKF_CALL(vkf_model_claim_stack(net, stack, &names));
   return windows(net, config, v, stack);
 }

@@ -79,6 +79,7 @@ typedef struct vkf_model_stack {
   bool has_head_norm; /* queries and keys are normed, head by head */
   vkf_norm_kind norm_kind;
   float norm_eps;
+  float norm_plus; /* the scales of its norms are those in the files plus this */
   float embed_scale;
   vkf_model_position_kind positions;
   vkf_model_position_ids position_ids;
@@ -125,6 +126,7 @@ typedef struct vkf_model_weight {
   vkf_model_part parts[VKF_MODEL_MAX_PARTS]; /* one after the other */
   uint32_t n_parts;
   bool takes_turns; /* row i is row i / n_parts of part i % n_parts; the parts have as many rows each */
+  float plus;       /* added to each number; of vectors alone */
 } vkf_model_weight;
 
 struct vkf_net {
@@ -160,6 +162,7 @@ struct vkf_net {
   X("blenderbot", bart)         \
   X("camembert", roberta)       \
   X("distilbert", distilbert)   \
+  X("gemma", llama)             \
   X("gpt2", gpt2)               \
   X("gpt_neox", gpt_neox)       \
   X("llama", llama)             \
@@ -168,8 +171,10 @@ struct vkf_net {
   X("mbart", bart)              \
   X("mistral", llama)           \
   X("mt5", t5)                  \
+  X("olmo", llama)              \
   X("opt", opt)                 \
   X("pegasus", bart)            \
+  X("phi3", llama)              \
   X("plbart", bart)             \
   X("qwen2", llama)             \
   X("qwen3", llama)             \
@@ -287,7 +292,7 @@ typedef struct vkf_model_attention_names {
 typedef struct vkf_model_stack_names {
   const char *layers; /* "model.encoder.layers.": then the number and a dot, then the stems below */
   vkf_model_attention_names self, cross;
-  const char *ffn_gate; /* where the stack is gated */
+  const char *ffn_gate; /* where the stack is gated; the same as ffn_in: one tensor, whose first half is the gate */
   const char *ffn_in, *ffn_out, *ffn_norm;
   const char *final_norm; /* a whole stem */
   bool is_transposed;     /* matrices of the layers are stored as [K,N] */

@@ -68,6 +68,7 @@ static vkf_status norm(claimer *c, bool is_affine, const char *stem, const char 
   if (!is_affine) return VKF_OK;
   linear_parts parts = {{whole(stem, c->net->info.d_model)}, 1};
   vkf_status st = add(c, &parts, "weight", VKF_WEIGHT_VECTOR, 0, name, &out->weight);
+  if (st == VKF_OK) c->net->weights[out->weight].plus = c->stack->norm_plus;
   if (st == VKF_OK && c->stack->norm_kind == VKF_NORM_LAYER)
     st = add(c, &parts, "bias", VKF_WEIGHT_VECTOR, 0, name, &out->bias);
   return st;
@@ -132,7 +133,11 @@ static vkf_status attention(claimer *c, const vkf_model_attention_names *names, 
 /* act(gate) * up: a row of the gate, then one of up, as vkf_matmul_params.is_gated wants them. */
 static vkf_status gated_linear(claimer *c, const vkf_model_stack_names *names, vkf_model_linear *out) {
   const vkf_model_stack *s = c->stack;
-  const linear_parts parts = {{whole(names->ffn_gate, s->d_ff), whole(names->ffn_in, s->d_ff)}, 2};
+  linear_parts parts = {{whole(names->ffn_gate, s->d_ff), whole(names->ffn_in, s->d_ff)}, 2};
+  if (strcmp(names->ffn_gate, names->ffn_in) == 0) {
+    parts.sources[0].rows = parts.sources[1].rows = 2 * s->d_ff;
+    parts.sources[1].first_row = s->d_ff;
+  }
   VKF_CALL(linear(c, parts, c->net->info.d_model, s->ffn_bias, "ffn.in", out));
   c->net->weights[out->weight].takes_turns = true;
   if (out->bias != VKF_NO_WEIGHT) c->net->weights[out->bias].takes_turns = true;

@@ -308,7 +308,9 @@ static void each_part(const vkf_net *net, uint32_t index, uint32_t first, uint32
 }
 
 void vkf_model_load_weight(void *net, uint32_t index, uint32_t first, uint32_t n, float *dst) {
+  const float plus = ((const vkf_net *)net)->weights[index].plus;
   each_part(net, index, first, n, sizeof *dst, dst, load_part);
+  for (uint32_t i = 0; plus != 0 && i < n; i++) dst[i] += plus;
 }
 
 bool vkf_model_copy_weight(void *user, uint32_t index, uint32_t first, uint32_t n, void *dst) {

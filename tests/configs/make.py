@@ -43,6 +43,7 @@ CASES = [
     ("bert", "BertForSequenceClassification", BERT),
     ("camembert", "CamembertModel", BERT), ("camembert", "CamembertForMaskedLM", BERT),
     ("distilbert", "DistilBertForMaskedLM", DISTIL), ("distilbert", "DistilBertForSequenceClassification", DISTIL),
+    ("gemma", "GemmaForCausalLM", WIDE), ("gemma", "GemmaForCausalLM", dict(WIDE, attention_bias=True, head_dim=8)),
     ("gpt2", "GPT2LMHeadModel", GPT2), ("gpt2", "GPT2LMHeadModel", dict(GPT2, n_inner=24)),
     ("gpt_neox", "GPTNeoXForCausalLM", LLAMA),
     ("gpt_neox", "GPTNeoXForCausalLM", dict(LLAMA, attention_bias=False, use_parallel_residual=False)),
@@ -76,10 +77,13 @@ CASES = [
     ("mbart", "MBartForConditionalGeneration", PAIR),
     ("mistral", "MistralForCausalLM", WIDE),
     ("mt5", "MT5ForConditionalGeneration", T5),
+    ("olmo", "OlmoForCausalLM", WIDE), ("olmo", "OlmoForCausalLM", dict(WIDE, attention_bias=True)),
     ("opt", "OPTForCausalLM", OPT), ("opt", "OPTForCausalLM", dict(OPT, do_layer_norm_before=False)),
     ("opt", "OPTForCausalLM", dict(OPT, _remove_final_layer_norm=True, enable_bias=False)),
     ("opt", "OPTForCausalLM", dict(OPT, word_embed_proj_dim=8, layer_norm_elementwise_affine=False)),
     ("pegasus", "PegasusForConditionalGeneration", PAIR), ("pegasus", "PegasusModel", PAIR),
+    ("phi3", "Phi3ForCausalLM", dict(WIDE, pad_token_id=0)),  # the class's is of 32064 words
+    ("phi3", "Phi3ForCausalLM", dict(LLAMA, pad_token_id=0, num_key_value_heads=2, partial_rotary_factor=0.5)),
     ("plbart", "PLBartForConditionalGeneration", PAIR),
     ("qwen2", "Qwen2ForCausalLM", WIDE), ("qwen2", "Qwen2ForCausalLM", dict(WIDE, **SOME)),
     ("qwen3", "Qwen3ForCausalLM", dict(WIDE, attention_bias=True)), ("qwen3", "Qwen3ForCausalLM", dict(WIDE, **SOME)),
@@ -105,8 +109,10 @@ def stored(model):
 
 
 def epsilon(model):
-    """The one that all norms have."""
+    """The one that all norms have, OLMo's in their code."""
     found = {getattr(m, "eps", getattr(m, "variance_epsilon", None)) for m in model.modules()} - {None}
+    if type(model).__name__.startswith("Olmo"):
+        found.add(1e-5)
     assert len(found) == 1, found
     return found.pop()
 

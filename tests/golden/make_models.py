@@ -19,12 +19,19 @@ PAIR = dict(d_model=24, encoder_layers=2, decoder_layers=2, encoder_attention_he
             encoder_ffn_dim=40, decoder_ffn_dim=36, max_position_embeddings=40)
 T5 = dict(d_model=24, d_kv=10, d_ff=36, num_layers=2, num_heads=3,
           relative_attention_num_buckets=8, relative_attention_max_distance=10)
+LLAMA = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=40,
+             max_position_embeddings=64, vocab_size=90)
 MODELS = {  # model_type, class, keys of the configuration
     "pegasus": ("pegasus", "PegasusForConditionalGeneration", dict(PAIR, vocab_size=90, scale_embedding=True,
                                                                   activation_function="relu")),
     "blenderbot": ("blenderbot", "BlenderbotForConditionalGeneration", dict(PAIR, vocab_size=90, scale_embedding=True)),
     "plbart": ("plbart", "PLBartForConditionalGeneration", dict(PAIR, vocab_size=90, decoder_start_token_id=2)),
     "umt5": ("umt5", "UMT5ForConditionalGeneration", dict(T5, vocab_size=90)),
+    "gemma": ("gemma", "GemmaForCausalLM", dict(LLAMA, head_dim=10)),
+    "olmo": ("olmo", "OlmoForCausalLM", dict(LLAMA, eos_token_id=2)),
+    "phi3": ("phi3", "Phi3ForCausalLM", dict(LLAMA, sliding_window=7, pad_token_id=0, eos_token_id=2,
+                                             rope_parameters=dict(rope_type="default", rope_theta=10000.0,
+                                                                  partial_rotary_factor=0.67))),
     "t5-encoder": ("t5", "T5EncoderModel", dict(T5, vocab_size=90, feed_forward_proj="gated-silu")),
 }
 GENERATIONS = [{}, {"repetition_penalty": 1.3}, {"num_beams": 4, "no_repeat_ngram_size": 3},
@@ -42,11 +49,11 @@ def randomize(model):
         if name.endswith("final_logits_bias") or p.dim() == 1 and name.endswith("bias"):
             x *= 0.12
         elif p.dim() == 1:
-            x = 1 + 0.2 * x
+            x = (model.config.model_type != "gemma") + 0.2 * x  # which adds the 1
         elif "shared" in name or "embed_tokens" in name:
             x *= 0.12
         elif "embed" not in name and "relative" not in name:
-            is_score = re.search(r"\b[qk](_proj)?\.weight", name)
+            is_score = re.search(r"\b(q|k|qkv)(_proj)?\.weight", name)
             x *= (1.4 if is_score else 2) / p.shape[1] ** 0.5
             x *= 0.35 if ".q." in name else 1  # of T5, whose scores are not scaled
         p.data.copy_(x)
@@ -65,8 +72,10 @@ def outputs_of(out):
     return tensors
 
 
-def inputs_of(config, two, rows=2, source=11, target=6):
+def inputs_of(config, two, is_decoder, rows=2, source=11, target=6):
     ids = torch.randint(3, config.vocab_size, (rows, source))
+    if is_decoder:
+        return {"input_ids": ids}
     mask = torch.ones_like(ids)
     pads = source // 3
     ids[1, source - pads:], mask[1, source - pads:] = config.pad_token_id, 0
@@ -77,13 +86,14 @@ def inputs_of(config, two, rows=2, source=11, target=6):
     return inputs
 
 
-def entry(model, inputs, options, eos, pad):
+def entry(model, inputs, options, eos, pad, brings=False):
     options = dict(options, max_new_tokens=NEW, eos_token_id=eos, pad_token_id=pad)
     given = {k: v for k, v in inputs.items() if not k.startswith("decoder_")}
     r = model.generate(**given, do_sample=False, return_dict_in_generate=True, output_scores=True,
                        **{"num_beams": 1, "forced_eos_token_id": None, **options})
     scores = getattr(r, "sequences_scores", None)
-    return {"options": options, "rows": len(inputs["input_ids"]), "sequences": r.sequences.tolist(),
+    brought = {k: v.tolist() for k, v in given.items()} if brings else {}
+    return {"options": options, "rows": len(inputs["input_ids"]), **brought, "sequences": r.sequences.tolist(),
             "scores": None if scores is None else [round(float(x), 6) for x in scores]}
 
 
@@ -108,7 +118,7 @@ def make(folder, model_type, name, keys, change=None):
             change(model)
         model.set_attn_implementation("eager")
         two, generates = config.is_encoder_decoder and "EncoderModel" not in name, hasattr(model, "lm_head")
-        inputs = inputs_of(config, two)
+        inputs = inputs_of(config, two, generates and not two)
         end = end_of(model, inputs, config.pad_token_id) if generates else None
         if not generates or end is not None:
             break
@@ -125,6 +135,12 @@ def make(folder, model_type, name, keys, change=None):
         os.chmod(os.path.join(folder, file), 0o644)
     if generates:
         entries = [entry(model, inputs, o, config.eos_token_id, config.pad_token_id) for o in GENERATIONS]
+        if not two:  # the second prompt is shorter
+            padded = dict(inputs, attention_mask=torch.ones_like(inputs["input_ids"]))
+            padded["input_ids"] = inputs["input_ids"].clone()
+            padded["input_ids"][1, :4], padded["attention_mask"][1, :4] = config.pad_token_id, 0
+            entries += [entry(model, padded, o, config.eos_token_id, config.pad_token_id, True)
+                        for o in ({}, {"num_beams": 3})]
         with open(os.path.join(folder, "generation.json"), "w", encoding="utf-8") as f:
             f.write("[\n" + ",\n".join(json.dumps(e) for e in entries) + "\n]\n")
 

@@ -212,6 +212,12 @@ static void keys_that_are_written(void **state) {
       EACH("GPTNeoXForCausalLM", "hidden_act", "\"relu\""),
       EACH("GPTNeoXForCausalLM", "layer_norm_eps", "0.25"),
       EACH("GPTNeoXForCausalLM", "tie_word_embeddings", "true"),
+      EACH("GemmaForCausalLM", "hidden_act", "\"relu\""),
+      EACH("GemmaForCausalLM", "hidden_activation", "\"gelu\""),
+      EACH("GemmaForCausalLM", "head_dim", "8"),
+      EACH("GemmaForCausalLM", "num_key_value_heads", "8"),
+      EACH("GemmaForCausalLM", "attention_bias", "true"),
+      EACH("GemmaForCausalLM", "tie_word_embeddings", "false"),
       EACH("LlamaForCausalLM", "num_key_value_heads", "2"),
       EACH("LlamaForCausalLM", "head_dim", "8"),
       EACH("LlamaForCausalLM", "hidden_act", "\"gelu\""),
@@ -239,6 +245,7 @@ static void keys_that_are_written(void **state) {
       {"MarianMTModel", "{\"share_encoder_decoder_embeddings\":false}", "decoder_vocab_size", "30"},
       EACH("MistralForCausalLM", "sliding_window", "8"),
       EACH("MistralForCausalLM", "num_key_value_heads", "4"),
+      EACH("OlmoForCausalLM", "attention_bias", "true"),
       EACH("OPTForCausalLM", "word_embed_proj_dim", "8"),
       EACH("OPTForCausalLM", "activation_function", "\"gelu\""),
       EACH("OPTForCausalLM", "do_layer_norm_before", "false"),
@@ -256,6 +263,9 @@ static void keys_that_are_written(void **state) {
       EACH("PegasusForConditionalGeneration", "activation_function", "\"relu\""),
       EACH("PegasusForConditionalGeneration", "scale_embedding", "true"),
       EACH("BlenderbotForConditionalGeneration", "scale_embedding", "true"),
+      EACH("Phi3ForCausalLM", "sliding_window", "8"),
+      {"Phi3ForCausalLM", "{\"num_attention_heads\":4}", "partial_rotary_factor", "0.5"},
+      EACH("Phi3ForCausalLM", "rms_norm_eps", "0.25"),
       EACH("PLBartForConditionalGeneration", "scale_embedding", "false"),
       EACH("PLBartForConditionalGeneration", "tie_word_embeddings", "false"),
       EACH("RobertaModel", "pad_token_id", "2"),
@@ -307,11 +317,14 @@ static void keys_that_change_nothing(void **state) {
   static const struct {
     const char *architecture, *changes;
   } rows[] = {
+      {"GemmaForCausalLM", "{\"hidden_act\":\"gelu\",\"hidden_activation\":\"gelu_pytorch_tanh\"}"},
       {"LlamaForCausalLM", "{\"partial_rotary_factor\":0.5}"},
       {"LlamaForCausalLM", "{\"rope_parameters\":{\"partial_rotary_factor\":0.5}}"},
       {"MT5ForConditionalGeneration", "{\"scale_decoder_outputs\":true}"},
       {"UMT5ForConditionalGeneration", "{\"scale_decoder_outputs\":false}"},
       {"T5EncoderModel", "{\"is_encoder_decoder\":true}"},
+      {"OlmoForCausalLM", "{\"rms_norm_eps\":0.25}"},
+      {"Phi3ForCausalLM", "{\"sliding_window\":null}"},
       {"PegasusForConditionalGeneration", "{\"extra_pos_embeddings\":1}"},
   };
   json_t *all = json_load_file(DEFAULTS, 0, NULL);

@@ -35,7 +35,10 @@ static const char *const goldens[] = {"albert",
                                       "bert-sequence-classification",
                                       "distilbert",
                                       "families/blenderbot",
+                                      "families/gemma",
+                                      "families/olmo",
                                       "families/pegasus",
+                                      "families/phi3",
                                       "families/umt5",
                                       "gpt-neox",
                                       "gpt2",
@@ -675,6 +678,10 @@ static void options_are_refused_by_name(void **state) {
   refused("families/plbart", NULL, "add_final_layer_norm", "true", "add_final_layer_norm true");
   refused("families/plbart", NULL, "architectures", "[\"PLBartForSequenceClassification\"]",
           "PLBartForSequenceClassification");
+  refused("families/gemma", NULL, "use_bidirectional_attention", "true", "use_bidirectional_attention true");
+  refused("families/phi3", NULL, "rope_scaling", "{\"type\": \"su\"}", "rope_scaling");
+  refused("families/phi3", "rope_parameters", "rope_type", "\"longrope\"", "rope_parameters.rope_type \"longrope\"");
+  refused("families/olmo", NULL, "clip_qkv", "8.0", "clip_qkv");
   refused("families/umt5", NULL, "is_encoder_decoder", "false", "is_encoder_decoder false");
   refused("families/umt5", NULL, "architectures", "[\"UMT5ForTokenClassification\"]", "UMT5ForTokenClassification");
 }

@@ -383,7 +383,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_prestate(golden, "bart"),
       cmocka_unit_test_prestate(golden, "families/blenderbot"),
+      cmocka_unit_test_prestate(golden, "families/gemma"),
+      cmocka_unit_test_prestate(golden, "families/olmo"),
       cmocka_unit_test_prestate(golden, "families/pegasus"),
+      cmocka_unit_test_prestate(golden, "families/phi3"),
       cmocka_unit_test_prestate(golden, "families/t5-encoder"),
       cmocka_unit_test_prestate(golden, "families/umt5"),
       cmocka_unit_test_prestate(golden, "gpt-neox"),
