@@ -7,8 +7,9 @@
 static const struct kind {
   const char *name;
   int (*run)(bench *b);
+  bool is_of_models;
 } kinds[] = {
-#define X(name) {#name, bench_##name},
+#define X(name, is_of_models) {#name, bench_##name, is_of_models},
     BENCH_KINDS(X)
 #undef X
 };
@@ -62,15 +63,23 @@ static int read_merges(bench *b) {
 
 static int run_operand(bench *b, const char *operand) {
   const struct kind *kind = find_kind(operand);
+  if (kind && kind->is_of_models && b->is_check) return TOOL_OK;
   return kind ? kind->run(b) : bench_problem(b, operand);
+}
+
+static int run_operands(bench *b, bool is_check) {
+  int exit_code = TOOL_OK;
+  b->is_check = is_check;
+  for (size_t i = 0; i < b->args->n_operands && exit_code == TOOL_OK; i++)
+    exit_code = run_operand(b, b->args->operands[i]);
+  return exit_code;
 }
 
 static int run_kinds(bench *b) {
   const tool_args *args = b->args;
   const vkf_device_info *info = vkf_device_get_info(b->session.device);
   int exit_code = args->shader ? bench_read_shader(b) : TOOL_OK;
-  for (size_t i = 0; i < args->n_operands && exit_code == TOOL_OK; i++)
-    if (!find_kind(args->operands[i])) exit_code = bench_check_problem(b, args->operands[i]);
+  if (exit_code == TOOL_OK) exit_code = run_operands(b, true);
   if (exit_code == TOOL_OK && info->kind != VKF_DEVICE_REF && !args->no_roofs) exit_code = bench_roofs(b);
   if (!args->json && exit_code == TOOL_OK)
     printf("%s (%s), vkformer %s %s\n", info->name, info->driver, vkf_version(), tool_commit);
@@ -79,8 +88,7 @@ static int run_kinds(bench *b) {
            b->peaks.cached_gbytes, b->peaks.gbytes);
   if (!args->json && b->peaks.matrix_gflops > 0)
     printf("       %.1f GFLOP/s of matrix cores\n", b->peaks.matrix_gflops);
-  for (size_t i = 0; i < args->n_operands && exit_code == TOOL_OK; i++) exit_code = run_operand(b, args->operands[i]);
-  return exit_code;
+  return exit_code == TOOL_OK ? run_operands(b, false) : exit_code;
 }
 
 /* This run's document and those of other runs, on one page. */

@@ -20,6 +20,7 @@ typedef struct bench {
   json_t *rows;
   json_t *refused;   /* tiles that no kernel can have, and why */
   json_t *merged;    /* the documents of --merge */
+  bool is_check;     /* problems are not measured: is each one, and are there kernels by the names that are given? */
   bool wrong;        /* a row was over its bound */
   char problem[160]; /* of the rows that were printed last */
   char repeat[256];  /* what has to be asked for to repeat the rows of now, before the options */
@@ -28,16 +29,19 @@ typedef struct bench {
   size_t n_shader_words;
 } bench;
 
-/* The one list of kinds, in the order of the help. A kind returns TOOL_OK or, after a message, TOOL_FAILED. */
+/* The one list of kinds, in the order of the help, and whether they time models. A kind returns TOOL_OK or, after a
+ * message, TOOL_FAILED; TOOL_USAGE if `is_check`. */
+/* clang-format off */
 #define BENCH_KINDS(X) \
-  X(peak) X(matmul) X(softmax) X(attention) X(norm) X(top_k) X(ffn) X(encoder) X(decoder) X(translate) X(overhead)
-#define X(name) int bench_##name(bench *b);
+  X(peak, false) X(matmul, false) X(softmax, false) X(attention, false) X(norm, false) X(top_k, false) X(ffn, false) \
+  X(encoder, true) X(decoder, true) X(translate, true) X(overhead, false)
+/* clang-format on */
+#define X(name, is_of_models) int bench_##name(bench *b);
 BENCH_KINDS(X)
 #undef X
 
-/* A problem as `vkformer kernels` spells it; bench_check_problem: only whether it is one. */
+/* A problem as `vkformer kernels` spells it. */
 int bench_problem(bench *b, const char *problem);
-int bench_check_problem(bench *b, const char *problem);
 
 /* Measures the roofs that shares are shares of. */
 int bench_roofs(bench *b);

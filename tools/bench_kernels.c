@@ -15,9 +15,13 @@ static void on_row(void *user, const vkf_bench_row *row) {
   if (row->refused && b->args->tile) bench_refuse(b, row); /* a sweep's own tiles are tried on every kernel */
 }
 
-int bench_check_problem(bench *b, const char *problem) {
+/* A wrong problem fails with no option, too. */
+static int check_problem(bench *b, const char *problem, const vkf_bench_params *params) {
   vkf_status status = vkf_device_bench(b->session.device, problem, NULL, NULL, NULL);
-  return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, NULL);
+  if (status != VKF_OK) return tool_session_fail(&b->session, status, NULL);
+  if (vkf_device_bench(b->session.device, problem, params, NULL, NULL) == VKF_OK) return TOOL_OK;
+  return tool_usage_error("bench", "--%s: %s", params->variant ? "variant" : "filter",
+                          tool_session_message(&b->session));
 }
 
 int bench_problem(bench *b, const char *problem) {
@@ -33,6 +37,7 @@ int bench_problem(bench *b, const char *problem) {
                                    .n_shader_words = b->n_shader_words,
                                    .shader_name = a->shader,
                                    .cold = a->cold != 0};
+  if (b->is_check) return check_problem(b, problem, &params);
   snprintf(b->repeat, sizeof b->repeat, "%s", problem);
   tool_progress(&b->session, "%s ...", problem);
   vkf_status status = vkf_device_bench(b->session.device, problem, &params, on_row, b);

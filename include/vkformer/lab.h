@@ -360,7 +360,7 @@ typedef void (*vkf_bench_fn)(void *user, const vkf_bench_row *row);
 /* Verifies each variant against its bound, does not time a wrong one, then times the others in turns, run by run. Three
  * more problems: "peak" (multiply-adds in registers, copies of memory), "overhead" (submits, dispatches) and
  * "ffn:M,D,F" (the two matmuls from x [M,D] to GELU [M,F] to [M,D]). on_row NULL: only check that `problem` is a
- * problem. */
+ * problem, and that the parameters leave kernels of its op. */
 VKF_API vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_bench_params *params,
                                     vkf_bench_fn on_row, void *user);
 

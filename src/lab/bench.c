@@ -194,6 +194,31 @@ static bool is_asked_for(const bench *b, const vkf_variant *variant) {
          (!b->params->filter || strstr(name, b->params->filter));
 }
 
+/* Refuses a name that no kernel has, and names that leave no kernel of the op: nothing is made or measured before. */
+static vkf_status check_names(const bench *b) {
+  const char *list = b->params->variant, *filter = b->params->filter;
+  size_t n = 0;
+  const vkf_variant *variants = vkf_kern_variants(&n);
+  if (b->params->shader && (!list || !vkf_kern_find(list)))
+    return vkf_env_fail(b->env, VKF_ERROR_ARGUMENT,
+                        "expected the name of one kernel, whose place the shader takes, found %s",
+                        list ? list : "none");
+  for (const char *at = list; at && *at; at += *at == ',') {
+    char name[128];
+    const size_t length = strcspn(at, ",");
+    snprintf(name, sizeof name, "%.*s", (int)VKF_MIN(length, sizeof name - 1), at);
+    if (!vkf_kern_find(name))
+      return vkf_env_fail(b->env, VKF_ERROR_ARGUMENT,
+                          "no kernel is named '%s'; `vkformer kernels PROBLEM` lists the names", name);
+    at += length;
+  }
+  for (size_t i = 0; i < n; i++)
+    if (is_asked_for(b, &variants[i])) return VKF_OK;
+  return vkf_env_fail(b->env, VKF_ERROR_ARGUMENT, "no kernel of %s%s%s%s%s; `vkformer kernels PROBLEM` lists the names",
+                      vkf_op_name(b->op), list ? " is named " : "", list ? list : "", filter ? " has in its name " : "",
+                      filter ? filter : "");
+}
+
 /* Why no row that is asked for has this tile: the reason of one whose tile is free, where there is one. NULL: a row
  * has it. */
 static const char *refusal_of(bench *b, const char *tile, char *why, size_t size) {
@@ -244,10 +269,6 @@ static vkf_status add_candidates(bench *b, vkf_bench_fn on_row, void *user) {
   uint32_t n_tiles = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
   const vkf_bench_params *params = b->params;
-  if (params->shader && (!params->variant || !vkf_kern_find(params->variant)))
-    return vkf_env_fail(b->env, VKF_ERROR_ARGUMENT,
-                        "expected --variant NAME, the one kernel whose place the shader takes, found %s",
-                        params->variant ? params->variant : "none");
   for (size_t i = 0; i < n; i++) {
     if (!is_asked_for(b, &variants[i])) continue;
     VKF_CALL(add_candidate(b, &variants[i], &variants[i], NULL));
@@ -260,11 +281,11 @@ static vkf_status add_candidates(bench *b, vkf_bench_fn on_row, void *user) {
   }
   if (params->tile) refuse_tiles(b, on_row, user, &n_tiles);
   if (!b->n || (params->tile && !n_tiles))
-    return vkf_env_fail(b->env, VKF_ERROR_ARGUMENT, "no variant%s%s%s%s%s%s fits on %s%s%s",
+    return vkf_env_fail(b->env, VKF_ERROR_ARGUMENT, "no variant%s%s%s%s%s%s fits on %s: %s",
                         params->variant ? " named " : "", params->variant ? params->variant : "",
                         params->filter ? " with the filter " : "", params->filter ? params->filter : "",
                         params->tile ? " with the tile " : "", params->tile ? params->tile : "", b->caps->device_name,
-                        b->why[0] ? ": " : "; `vkformer kernels PROBLEM` lists the names", b->why);
+                        b->why);
   return VKF_OK;
 }
 
@@ -323,10 +344,11 @@ vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_benc
   VKF_TRY(vkf_lab_bench_ffn(b.env, problem, &b.run, &is_ffn));
   if (!is_ffn) {
     VKF_TRY(vkf_tune_problem_parse(b.env, problem, &c));
-    if (on_row) VKF_TRY(vkf_case_make(b.env, &c, &b.run));
     b.op = c.op;
     b.format = c.format;
   }
+  VKF_TRY(check_names(&b));
+  if (on_row && !is_ffn) VKF_TRY(vkf_case_make(b.env, &c, &b.run));
   if (!on_row) goto done;
   b.candidates = vkf_env_alloc(b.env, MAX_CANDIDATES, sizeof *b.candidates);
   if (!b.candidates) VKF_TRY(VKF_ERROR_MEMORY);

@@ -131,6 +131,9 @@ static void what_is_refused_first(void **state) {
        "array.json: expected the output of vkformer bench"},
       {"$V bench norm:8,64 --merge $T/array.json", 2, "", "--merge: expected --html FILE as well"},
       {"$V bench norm:8,64 --variant norm-row-64 --shader $T/nosuch.comp", 4, "", "--shader: "},
+      {"$V bench norm:8,64 --variant norm-row-64,nosuch", 2, "", "--variant: no kernel is named 'nosuch'"},
+      {"$V bench norm:8,64 matmul --variant norm-row-64", 2, "", "no kernel of matmul is named norm-row-64; "},
+      {"$V bench norm --filter nosuch", 2, "", "--filter: no kernel of norm has in its name nosuch; "},
       {"$V bench norm:8,64 encoder --norm side", 2, "", "--norm: expected post or pre"},
       {"test -e $T/x.html", 1, "", ""},
   };
