@@ -104,6 +104,13 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
   return VKF_OK;
 }
 
+/* Rows are counted from 0, as in "input_ids[0,3] is ..."; texts are counted from 1. */
+static vkf_status refuse(void *user, const vkf_request *request, vkf_skip_reason reason) {
+  const generator *g = user;
+  if (reason != VKF_SKIP_FAILED) return VKF_ERROR_ARGUMENT; /* it is the size of all rows */
+  return vkf_env_prefix(g->session->env, VKF_ERROR_ARGUMENT, "row %zu: ", request->number);
+}
+
 static vkf_status run(generator *g) {
   const vkf_encode_input source = source_of(g);
   return vkf_task_schedule_run(&(vkf_schedule){.session = g->session,
@@ -119,6 +126,7 @@ static vkf_status run(generator *g) {
                                                .on_token = g->params.on_token ? on_token : NULL,
                                                .on_beams = g->params.on_beams ? on_beams : NULL,
                                                .take = take,
+                                               .refuse = refuse,
                                                .user = g});
 }
 

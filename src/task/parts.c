@@ -12,8 +12,10 @@ vkf_status vkf_task_parts_refuse(vkf_parts *p, size_t text, vkf_skip_reason reas
   va_start(args, fmt);
   vsnprintf(why, sizeof why, fmt, args);
   va_end(args);
-  if (!p->rules.skip_refused)
-    return vkf_env_fail(p->session->env, VKF_ERROR_ARGUMENT, "text %zu: %s", p->rules.first + text + 1, why);
+  if (!p->rules.skip_refused) {
+    vkf_env_fail(p->session->env, VKF_ERROR_ARGUMENT, "%s", why); /* if it is not what failed first */
+    return vkf_env_prefix(p->session->env, VKF_ERROR_ARGUMENT, "text %zu: ", p->rules.first + text + 1);
+  }
   p->skipped[text] = reason;
   p->why[text] = vkf_arena_strdup(&p->arena, why);
   return p->why[text] ? VKF_OK : VKF_ERROR_MEMORY;

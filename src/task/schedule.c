@@ -57,10 +57,8 @@ static bool fits(const queue *q, const vkf_request *request) {
 
 /* Goes on without a request that failed with `st`. */
 static vkf_status refuse(queue *q, const vkf_request *request, vkf_status st, vkf_skip_reason reason) {
-  vkf_env *env = q->session->env;
-  if (!q->s->refuse || q->s->refuse(q->s->user, request, reason))
-    return reason == VKF_SKIP_FAILED ? vkf_env_prefix(env, st, "sentence %zu: ", request->number) : st;
-  vkf_env_clear(env);
+  if (!q->s->refuse || q->s->refuse(q->s->user, request, reason)) return st;
+  vkf_env_clear(q->session->env);
   return VKF_OK;
 }
 

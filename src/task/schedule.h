@@ -51,7 +51,7 @@ typedef struct vkf_schedule {
                      uint32_t row);
   /* Told that a request has no result; the message of the session says why. VKF_SKIP_MEMORY: the session's bytes for
    * caches cannot hold it by itself. VKF_SKIP_FAILED: its search failed. If this is NULL, or does not return VKF_OK,
-   * the schedule ends. */
+   * the schedule ends with that message, which only the caller can make say which request it was. */
   vkf_status (*refuse)(void *user, const vkf_request *request, vkf_skip_reason reason);
   void *user;
 } vkf_schedule;

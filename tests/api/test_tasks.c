@@ -476,6 +476,32 @@ static void generate_texts(void **state) {
   bench_close(&b);
 }
 
+/* w5 is the only id that may follow, and not again: the message says whose search failed, once. */
+static void generate_what_fails(void **state) {
+  (void)state;
+  static const char *const prompts[] = {"w9 w8", "w9 w5"};
+  static int32_t ids[] = {9, 8, 9, 5};
+  static const vkf_array rows = {"input_ids", VKF_I32, 2, {2, 2}, ids};
+  char config[2048], *at = config;
+  bench b;
+  vkf_result *result = NULL;
+  at +=
+      sprintf(at, "{\"max_new_tokens\": 1, \"do_sample\": true, \"no_repeat_ngram_size\": 1, \"suppress_tokens\": [0");
+  for (int id = 1; id < 160; id++)
+    if (id != 5) at += sprintf(at, ", %d", id);
+  sprintf(at, "]}");
+  bench_open(&b, "gpt2");
+  const vkf_generate_text_params params = {VKF_GENERATE_TEXT_PARAMS_INIT, .config_json = config};
+  const vkf_generate_params of_rows = {VKF_GENERATE_PARAMS_INIT, .config_json = config};
+  assert_int_not_equal(vkf_session_generate_text(session_of(b.model), prompts, 2, &params, &result), VKF_OK);
+  assert_string_equal(vkf_session_message(session_of(b.model)),
+                      "text 2: step 0: expected an id with a finite score, but every id is forbidden");
+  assert_int_not_equal(vkf_session_generate(session_of(b.model), &rows, 1, &of_rows, &result), VKF_OK);
+  assert_string_equal(vkf_session_message(session_of(b.model)),
+                      "row 1: step 0: expected an id with a finite score, but every id is forbidden");
+  bench_close(&b);
+}
+
 /* Prompts that come one by one, of which two run together. */
 typedef struct arrivals {
   const char *const *prompts;
@@ -815,6 +841,7 @@ PROGRAM_MAIN(word_models, cmocka_unit_test(embed_in_batches), cmocka_unit_test(e
              cmocka_unit_test(classify_texts), cmocka_unit_test(classify_parts),
              cmocka_unit_test(classify_as_the_folder_says), cmocka_unit_test(classify_words),
              cmocka_unit_test(classify_images), cmocka_unit_test(fill_masks), cmocka_unit_test(generate_texts),
-             cmocka_unit_test(generate_texts_that_come), cmocka_unit_test(generate_up_to_the_positions),
-             cmocka_unit_test(generate_until_told), cmocka_unit_test(translate_parts), cmocka_unit_test(unknown_tokens),
-             cmocka_unit_test(examples), cmocka_unit_test(every_allocation))
+             cmocka_unit_test(generate_what_fails), cmocka_unit_test(generate_texts_that_come),
+             cmocka_unit_test(generate_up_to_the_positions), cmocka_unit_test(generate_until_told),
+             cmocka_unit_test(translate_parts), cmocka_unit_test(unknown_tokens), cmocka_unit_test(examples),
+             cmocka_unit_test(every_allocation))
