@@ -6,8 +6,8 @@
 #include "file/safetensors.h"
 #include "file/write.h"
 
-vkf_status vkf_engine_refuse_unknown(vkf_env *env, const vkf_array *arrays, size_t n, const char *call,
-                                     const char *known) {
+vkf_status vkf_engine_check_names(vkf_env *env, const vkf_array *arrays, size_t n, const char *call,
+                                  const char *known) {
   for (size_t i = 0; i < n; i++) {
     const char *name = arrays[i].name ? arrays[i].name : "NULL", *at = known;
     size_t length = strlen(name);
@@ -18,6 +18,9 @@ vkf_status vkf_engine_refuse_unknown(vkf_env *env, const vkf_array *arrays, size
     if (!at)
       return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: this model has no input called %s; expected %s", call, name,
                           known);
+    for (size_t k = 0; k < i; k++)
+      if (strcmp(arrays[k].name, name) == 0)
+        return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: expected each input once, found two called %s", call, name);
   }
   return VKF_OK;
 }
@@ -50,9 +53,12 @@ vkf_status vkf_engine_array_ids(vkf_env *env, const vkf_array *arrays, size_t n,
   if (shape_given && (a->shape[0] != shape[0] || a->shape[1] != shape[1]))
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected shape [%zu, %zu], found [%zu, %zu]", name, shape[0], shape[1],
              a->shape[0], a->shape[1]);
-  if (!a->shape[0] || !a->shape[1] || a->shape[0] > UINT32_MAX / a->shape[1])
+  if (!a->shape[0] || !a->shape[1])
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected at least one row of at least one token, found shape [%zu, %zu]",
              name, a->shape[0], a->shape[1]);
+  if (a->shape[0] > UINT32_MAX / a->shape[1])
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected at most %u numbers in all, found shape [%zu, %zu]", name,
+             UINT32_MAX, a->shape[0], a->shape[1]);
   if (!a->data) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected data, found NULL", name);
   *out = vkf_env_alloc(env, a->shape[0] * a->shape[1], sizeof **out);
   if (!*out) VKF_TRY(VKF_ERROR_MEMORY);

@@ -94,10 +94,9 @@ vkf_status vkf_engine_result_skip(vkf_result *result, size_t n, const vkf_skip_r
 /* ---- arrays that callers give (arrays.c) ------------------------------------------------------------------------- */
 /* NULL if there is none of that name. */
 const vkf_array *vkf_engine_array_find(const vkf_array *arrays, size_t n, const char *name);
-/* VKF_ERROR_ARGUMENT names the first array whose name is not among `known`, which are separated by ", ". call: "run".
- */
-vkf_status vkf_engine_refuse_unknown(vkf_env *env, const vkf_array *arrays, size_t n, const char *call,
-                                     const char *known);
+/* VKF_ERROR_ARGUMENT names the first array whose name is not among `known`, which are separated by ", ", or that is
+ * there twice. call: "run". */
+vkf_status vkf_engine_check_names(vkf_env *env, const vkf_array *arrays, size_t n, const char *call, const char *known);
 /* int32 or int64 array of rank 2 as int32; shape: where shape_given, the wanted one; else it gets that of the array.
  * The memory is the caller's (vkf_env_free). Without the array: *out NULL if optional, else VKF_ERROR_ARGUMENT. */
 vkf_status vkf_engine_array_ids(vkf_env *env, const vkf_array *arrays, size_t n, const char *name, bool optional,

@@ -66,7 +66,7 @@ done:
 static vkf_status inputs_init(vkf_session *session, const vkf_array *arrays, size_t n, run_inputs *in) {
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   bool two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  VKF_CALL(vkf_engine_refuse_unknown(session->env, arrays, n, "run", known_inputs(info)));
+  VKF_CALL(vkf_engine_check_names(session->env, arrays, n, "run", known_inputs(info)));
   if (info->image[0] > 0) return pixels_init(session, arrays, n, in);
   VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "input_ids", false, in->source, false, &in->ids));
   VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "attention_mask", true, in->source, true, &in->mask));

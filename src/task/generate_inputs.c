@@ -60,8 +60,8 @@ vkf_status vkf_task_generate_arrays_init(vkf_session *session, const vkf_generat
                                          const vkf_array *inputs, size_t n_inputs, vkf_generate_arrays *in) {
   bool two = vkf_model_net_info(session->model->net)->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   *in = (vkf_generate_arrays){0};
-  VKF_CALL(vkf_engine_refuse_unknown(session->env, inputs, n_inputs, "generate",
-                                     two ? "input_ids, attention_mask, " PREFIX : "input_ids, attention_mask"));
+  VKF_CALL(vkf_engine_check_names(session->env, inputs, n_inputs, "generate",
+                                  two ? "input_ids, attention_mask, " PREFIX : "input_ids, attention_mask"));
   VKF_CALL(vkf_engine_array_ids(session->env, inputs, n_inputs, "input_ids", false, in->shape, false, &in->ids));
   VKF_CALL(vkf_engine_array_ids(session->env, inputs, n_inputs, "attention_mask", true, in->shape, true, &in->mask));
   if (!in->mask) VKF_CALL(infer_mask(session->env, config, in));

@@ -60,6 +60,10 @@ static const row of_run[] = {
      VKF_ERROR_ARGUMENT,
      "decoder_attention_mask: expected shape [2, 3], found [2, 4]"},
     {{SOURCE, TARGET, IDS("pixel_values", 2, 3, ids)}, VKF_ERROR_ARGUMENT, "no input called pixel_values"},
+    {{SOURCE, TARGET, SOURCE}, VKF_ERROR_ARGUMENT, "run: expected each input once, found two called input_ids"},
+    {{IDS("input_ids", 1, (size_t)1 << 32, ids), TARGET},
+     VKF_ERROR_ARGUMENT,
+     "input_ids: expected at most 4294967295 numbers in all, found shape [1, 4294967296]"},
 };
 
 /* Refused by generate. */
@@ -73,6 +77,9 @@ static const row of_generate[] = {
      "generate: this model has no input called decoder_attention_mask; expected input_ids, attention_mask, "
      "decoder_input_ids"},
     {{SOURCE, IDS("attention_masks", 2, 3, ids)}, VKF_ERROR_ARGUMENT, "no input called attention_masks"},
+    {{SOURCE, TARGET, TARGET},
+     VKF_ERROR_ARGUMENT,
+     "generate: expected each input once, found two called decoder_input_ids"},
     {{SOURCE, IDS("input", 2, 3, ids)}, VKF_ERROR_ARGUMENT, "no input called input;"},
     {{SOURCE, IDS("attention_mask", 2, 3, second_empty)},
      VKF_ERROR_ARGUMENT,
