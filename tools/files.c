@@ -50,8 +50,13 @@ json_t *tool_read_json(const char *path) {
   if (!text) return NULL;
   json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
   const bool has_mark = tool_without_bom(text) != text;
+  const char *packing = tool_packing(text, size);
   free(text);
   if (json) return json;
+  if (packing) {
+    tool_error("%s: expected JSON, found what %s compressed: decompress it by %s -d", path, packing, packing);
+    return NULL;
+  }
   if (has_mark) {
     tool_error("%s: expected JSON, found a byte-order mark of UTF-8 before it: save the file without one", path);
     return NULL;

@@ -98,5 +98,7 @@ bool tool_is_blank(const char *text);
 int tool_columns(const char *text);
 /* The text behind a byte-order mark. */
 const char *tool_without_bom(const char *text);
+/* What compressed a file that begins with these bytes: "gzip", "zstd", "xz", or NULL. */
+const char *tool_packing(const char *bytes, size_t n);
 
 #endif

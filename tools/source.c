@@ -42,33 +42,34 @@ static int cannot(const tool_source *s, const char *why) {
   return tool_error("%s: cannot be read: %s", s->name, why);
 }
 
-/* What compressed the file, by its first bytes: 'g', 'z', or 0. */
-static char packing_of(int fd) {
-  unsigned char first[4] = {0};
+/* What compressed the file that is at its beginning, or NULL. */
+static const char *packing_of(int fd) {
+  char first[8] = {0};
   const ssize_t n = pread(fd, first, sizeof first, 0); /* fails on a pipe */
-  if (n >= 2 && first[0] == 0x1f && first[1] == 0x8b) return 'g';
-  return n == 4 && memcmp(first, "\x28\xb5\x2f\xfd", 4) == 0 ? 'z' : 0;
+  return n > 0 && lseek(fd, 0, SEEK_CUR) == 0 ? tool_packing(first, (size_t)n) : NULL;
 }
 
 static int open_packed(tool_source *s) {
-  const char packing = packing_of(s->fd);
+  const char *packing = packing_of(s->fd);
   if (!packing) return TOOL_OK;
 #ifdef VKF_HAS_ZLIB
-  if (packing == 'g') {
+  if (packing[0] == 'g') {
     z_stream *z = s->gz = calloc(1, sizeof *z);
     s->packed = malloc(PIECE);
     return z && s->packed && inflateInit2(z, 15 + 16) == Z_OK ? TOOL_OK : tool_error("out of memory");
   }
 #endif
 #ifdef VKF_HAS_ZSTD
-  if (packing == 'z') {
+  if (packing[0] == 'z') {
     s->zstd = ZSTD_createDStream();
     s->packed = malloc(PIECE);
     return s->zstd && s->packed ? TOOL_OK : tool_error("out of memory");
   }
 #endif
-  return tool_error("%s: expected text, found what %s compressed, and this vkformer was built without it", s->name,
-                    packing == 'g' ? "gzip" : "zstd");
+  return tool_error(
+      "%s: expected text, found what %s compressed, which this vkformer cannot decompress: put "
+      "`%s -dc |` before this command",
+      s->name, packing, packing);
 }
 
 int tool_source_open(tool_source *s, const char *path, const char *const *texts, size_t n_texts) {
@@ -79,7 +80,7 @@ int tool_source_open(tool_source *s, const char *path, const char *const *texts,
   s->fd = is_file ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
   if (s->fd < 0 || fstat(s->fd, &s->facts) != 0) return cannot(s, strerror(errno));
   if (S_ISDIR(s->facts.st_mode)) return cannot(s, strerror(EISDIR));
-  return is_file ? open_packed(s) : TOOL_OK;
+  return open_packed(s);
 }
 
 #ifdef VKF_HAS_ZLIB
@@ -153,7 +154,10 @@ static int read_bytes(tool_source *s, char *out, size_t size, size_t *n) {
   const ssize_t got = read_some(s, out, size);
   if (got < 0) return cannot(s, strerror(errno));
   *n = (size_t)got;
-  return TOOL_OK;
+  const char *packing = s->n_lines == 0 && s->end == 0 ? tool_packing(out, *n) : NULL; /* of a pipe */
+  if (!packing) return TOOL_OK;
+  return tool_error("%s: expected text, found what %s compressed: put `%s -dc |` before this command", s->name, packing,
+                    packing);
 }
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* source: reads a corpus as lines: from a file, which gzip or zstd may have compressed, from standard input, or from
- * texts of the command line.
+/* source: reads a corpus as lines: from a file, which gzip or zstd may have compressed, from standard input, which may
+ * be such a file, or from texts of the command line.
  *
  * A file is read piece by piece, so its size does not matter. Standard input and pipes are read as they come. The
  * source keeps a hash of the lines that it gave, by which a later run recognises the corpus.

@@ -81,6 +81,12 @@ bool tool_ends_with(const char *name, const char *end) {
   return n > m && strcmp(name + n - m, end) == 0;
 }
 
+const char *tool_packing(const char *bytes, size_t n) {
+  if (n >= 2 && memcmp(bytes, "\x1f\x8b", 2) == 0) return "gzip";
+  if (n >= 4 && memcmp(bytes, "\x28\xb5\x2f\xfd", 4) == 0) return "zstd";
+  return n >= 5 && memcmp(bytes, "\xfd\x37zXZ", 5) == 0 ? "xz" : NULL;
+}
+
 const char *tool_without_bom(const char *text) {
   return strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
 }

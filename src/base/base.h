@@ -134,6 +134,8 @@ char *vkf_arena_strdup(vkf_arena *arena, const char *text);
 char *vkf_arena_printf(vkf_arena *arena, const char *fmt, ...) VKF_PRINTF(2, 3);
 
 bool vkf_ends_with(const char *text, const char *end);
+/* For messages: what a file is that begins with these bytes, if it is compressed; else NULL. */
+const char *vkf_packed(const void *bytes, size_t n);
 
 /* A growing byte string, followed by a zero byte; data is NULL before the first append. After a failed append `failed`
  * stays set. */

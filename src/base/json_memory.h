@@ -32,10 +32,11 @@ static inline bool vkf_json_lacks_memory(vkf_env *env, const json_error_t *error
   return trial == NULL;
 }
 
-/* For messages: what was found instead of JSON if there is a byte-order mark; NULL if there is none. */
+/* For messages: what was found instead of JSON if there is a byte-order mark, which transformers refuses, too, or if
+ * the file is compressed; NULL if there is neither. */
 static inline const char *vkf_json_mark(const void *bytes, size_t n) {
   const int is_mark = n >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0;
-  return is_mark ? "a byte-order mark of UTF-8 before it: save the file without one" : NULL;
+  return is_mark ? "a byte-order mark of UTF-8 before it: save the file without one" : vkf_packed(bytes, n);
 }
 
 static inline int vkf_json_append_bytes(const char *bytes, size_t n, void *out) {

@@ -52,6 +52,18 @@ vkf_status vkf_text_status(const vkf_text *text) {
   return text->failed ? VKF_ERROR_MEMORY : VKF_OK;
 }
 
+const char *vkf_packed(const void *bytes, size_t n) {
+  static const struct {
+    const char *begin, *what;
+    size_t n;
+  } rows[] = {{"\x1f\x8b", "what gzip compressed: decompress it by gzip -d", 2},
+              {"\x28\xb5\x2f\xfd", "what zstd compressed: decompress it by zstd -d", 4},
+              {"\xfd\x37zXZ", "what xz compressed: decompress it by xz -d", 5}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++)
+    if (n >= rows[i].n && memcmp(bytes, rows[i].begin, rows[i].n) == 0) return rows[i].what;
+  return NULL;
+}
+
 bool vkf_ends_with(const char *text, const char *end) {
   const size_t n = strlen(text), m = strlen(end);
   return n >= m && strcmp(text + n - m, end) == 0;

@@ -60,7 +60,7 @@ const char *vkf_file_foreign_bytes(const void *data, size_t bytes) {
   };
   for (size_t i = 0; i < VKF_COUNT(rows); i++)
     if (bytes >= rows[i].n && memcmp(data, rows[i].begin, rows[i].n) == 0) return rows[i].what;
-  return NULL;
+  return vkf_packed(data, bytes);
 }
 
 /* "org/model", with nothing of that name here. */

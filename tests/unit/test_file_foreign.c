@@ -71,11 +71,14 @@ static void files_of_others(void **state) {
   expect(vkf_file_tensors_open(&env, path, &tensors), "expected a safetensors file, found a pointer of git-LFS");
   put("m.bin", "PK\003\004 and more");
   expect(vkf_file_tensors_open(&env, path, &tensors), "found a pickle of PyTorch or an archive: scripts/convert");
+  put("m.gz", "\x1f\x8b and more");
+  expect(vkf_file_tensors_open(&env, path, &tensors), "expected a safetensors file, found what gzip compressed");
+  refused(path, "m.gz: expected a model folder, found what gzip compressed");
   put("plain", "some text");
   refused(path, "plain: expected a model folder, found a file");
   put("config.json", LFS);
   expect(vkf_file_json_read(&env, path, &json), "config.json: expected JSON, found a pointer of git-LFS");
-  const char *const names[] = {"m.gguf", "m.safetensors", "m.bin", "plain", "config.json"};
+  const char *const names[] = {"m.gguf", "m.safetensors", "m.bin", "m.gz", "plain", "config.json"};
   for (size_t i = 0; i < VKF_COUNT(names); i++) {
     snprintf(path, sizeof path, "%s/%s", folder, names[i]);
     assert_int_equal(unlink(path), 0);

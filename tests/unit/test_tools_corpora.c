@@ -26,6 +26,7 @@ static void test_forms(void **state) {
        "vkformer: 300 lines, 23 of them empty\n"},
       {"gzip -c $T/in > $T/in.gz && eval \"$X -i $T/in.gz -o $T/o.gz\" && gzip -dc $T/o.gz | cmp - $T/whole", 0, "",
        NULL},
+      {"eval \"$X\" < $T/in.gz | cmp - $T/whole", 0, "", ""},
       {"eval \"$X -i $T/in -o $T/o.zst --workers 2\" && eval \"$X -i $T/o.zst\" > $T/again && "
        "eval \"$X\" < $T/whole | cmp - $T/again",
        0, "", NULL},

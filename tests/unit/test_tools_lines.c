@@ -69,6 +69,10 @@ static void test_invalid(void **state) {
     must_print(command, out);
   }
   program_must("printf 'w5\\000w6\\n' | $V tokenize -m $T/gpt2", 4, "\n", "found a zero byte behind 2 bytes");
+  program_must("echo w5 | gzip -c | $V tokenize -m $T/gpt2", 4, "",
+               "standard input: expected text, found what gzip compressed: put `gzip -dc |` before this command");
+  program_must("printf '\\3757zXZ' > $T/xz && $V tokenize -m $T/gpt2 < $T/xz", 4, "",
+               "standard input: expected text, found what xz compressed");
   program_must("printf 'w5\\n\\nw6\\n' | $V tokenize -m $T/gpt2", 0, "5\n\n6\n", "");
   program_must("printf 'w5\\n\\n' | $V embed $T/gpt2", 4, NULL, "line 2 was skipped: expected at least one token");
   program_must("$V embed $T/gpt2 w5 --invalid no", 2, "", "--invalid: expected skip, replace or fail, found 'no'");
