@@ -3,7 +3,8 @@
  * Lines are collected, workers process them in batches, and they are printed in their order. If no further line has
  * come yet, those that have come are processed at once. A line that is skipped, here or by the library, keeps its
  * place in the output; at the end the skipped lines are counted and named, and the exit code says so. A byte-order
- * mark before a text is dropped.
+ * mark before a text is dropped. window.h is another thing: it feeds a queue of the library, in which each text ends by
+ * itself; these lines are calls with whole batches (embed, classify, fill-mask, tokenize), whose results are of all.
  */
 #ifndef VKFORMER_TOOLS_LINES_H
 #define VKFORMER_TOOLS_LINES_H
