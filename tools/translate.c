@@ -285,6 +285,12 @@ static void set_params(translation *t) {
   t->params.n_force_words = args->force_words.n;
 }
 
+static int show_step(void *user, size_t text, int32_t token) {
+  (void)text;
+  tool_window_step(user, token >= 0);
+  return 0;
+}
+
 /* All lines, then the pages that show how they came about. */
 static int translate(translation *t) {
   const tool_args *args = t->lines.args;
@@ -294,6 +300,9 @@ static int translate(translation *t) {
   if (args->beam_tree) { /* of the text, not of the sample */
     t->params.on_beams = tool_beam_tree_add;
     t->params.user = &t->tree;
+  } else if (t->session.terminal) {
+    t->params.on_token = show_step;
+    t->params.user = &t->window;
   }
   if (exit_code == TOOL_OK) exit_code = run_lines(t);
   exit_code = tool_both_exit_codes(

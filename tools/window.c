@@ -93,6 +93,7 @@ static void over(tool_window *w, int exit_code) {
 
 static void write_block(tool_window *w) {
   if (!w->n_done || w->sink_failed) return;
+  if (!w->sink.path) tool_progress_end(w->session); /* standard output may be the same terminal */
   const int exit_code = tool_sink_write(&w->sink, w->lines, w->hash);
   if (exit_code == TOOL_OK) return;
   w->sink_failed = true;
@@ -109,6 +110,18 @@ static void tell(tool_window *w) {
              seconds * (1 - share) / (share - w->share_begin));
   tool_progress(w->session, "%zu lines, %.1f lines and %.0f tokens a second%s", w->n_done, (double)w->n_done / seconds,
                 (double)w->counts.tokens / seconds, left);
+}
+
+void tool_window_step(tool_window *w, bool is_token) {
+  pthread_mutex_lock(&w->lock);
+  const double now = tool_seconds();
+  w->n_steps++;
+  if (now - w->told >= 1 && w->exit_code == TOOL_OK) {
+    w->told = now;
+    tool_progress(w->session, "%zu lines, %zu %s, %.0f s", w->n_done, w->n_steps, is_token ? "tokens" : "steps",
+                  now - w->start);
+  }
+  pthread_mutex_unlock(&w->lock);
 }
 
 /* The oldest line is done. */
@@ -378,7 +391,7 @@ static int end_window(tool_window *w, int exit_code) {
 }
 
 int tool_window_run(tool_window *w, tool_crew *crew, size_t n_workers) {
-  w->start = tool_seconds(); /* the model is open */
+  w->start = w->told = tool_seconds(); /* the model is open */
   const vkf_status status = tool_crew_run(crew, n_workers, do_lines, w);
   if (status == VKF_OK || !is_done(w))
     return end_window(w, status == VKF_OK ? TOOL_OK : tool_session_fail(w->session, status, NULL));

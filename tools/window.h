@@ -68,6 +68,7 @@ typedef struct tool_window {
   size_t lines;  /* the last line of the source that is done and has all lines before it done */
   uint64_t hash; /* of the source up to that line */
   tool_counts counts;
+  size_t n_steps;                /* of tool_window_step() */
   double start, told;            /* in seconds */
   double share, share_begin;     /* of the source */
   pthread_mutex_t lock, reading; /* of all this; of the source */
@@ -87,6 +88,9 @@ void tool_window_fill(tool_window *window, bool waits);
 /* Has so many workers take lines until none is left; then writes what is left and says what was skipped. A worker that
  * fails leaves its lines to the others. */
 int tool_window_run(tool_window *window, tool_crew *crew, size_t n_workers);
+/* Something was done, although it ended no line: a token, or with beams a step. Says so on a terminal where no line was
+ * done for a second: a text that is split into many parts takes long. */
+void tool_window_step(tool_window *window, bool is_token);
 void tool_window_finish(tool_window *window);
 
 #endif

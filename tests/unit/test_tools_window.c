@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,17 +110,24 @@ int tool_skips_report(tool_skips *skips, tool_session *session, const char *noun
   return skips->n ? TOOL_FAILED : TOOL_OK;
 }
 
+static double seconds;
+static char progress[100]; /* the line that a terminal shows */
+
 double tool_seconds(void) {
-  return 0;
+  return seconds;
 }
 
 void tool_progress(tool_session *session, const char *format, ...) {
+  va_list list;
   (void)session;
-  (void)format;
+  va_start(list, format);
+  vsnprintf(progress, sizeof progress, format, list);
+  va_end(list);
 }
 
 void tool_progress_end(tool_session *session) {
   (void)session;
+  progress[0] = 0;
 }
 
 const char *tool_session_message(const tool_session *session) {
@@ -318,6 +326,23 @@ static void test_blank_lines_are_worked_on_where_that_is_asked_for(void **state)
   }
 }
 
+/* A line that takes long: a terminal is told of its tokens once a second, until what it gives is printed. */
+static void test_steps_of_a_long_line_are_shown(void **state) {
+  (void)state;
+  tool_window *w = open_window((tool_window){.capacity = 4}, lines, 1);
+  tool_entry *e = take_one(w);
+  for (seconds = 0.25; seconds < 2; seconds += 0.25) {
+    tool_window_step(w, true);
+    assert_string_equal(progress, seconds < 1 ? "" : "0 lines, 4 tokens, 1 s");
+  }
+  tool_window_step(w, false);
+  assert_string_equal(progress, "0 lines, 8 steps, 2 s");
+  finish(w, e);
+  assert_string_equal(progress, "");
+  seconds = 0;
+  close_window(w, "ccc");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_the_longest_line_is_taken_first),
@@ -328,6 +353,7 @@ int main(void) {
       cmocka_unit_test(test_lines_that_are_returned_are_taken_again),
       cmocka_unit_test(test_a_worker_fails_when_all_is_done),
       cmocka_unit_test(test_blank_lines_are_worked_on_where_that_is_asked_for),
+      cmocka_unit_test(test_steps_of_a_long_line_are_shown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
