@@ -99,7 +99,7 @@ typedef enum vkf_status {
   VKF_ERROR_DEVICE = 8,        /* a Vulkan call failed */
   VKF_ERROR_DEVICE_LOST = 9,   /* the device was lost: every call that uses it fails; you may open a new device */
   VKF_ERROR_NUMERIC = 10,      /* a logit or an output is not finite */
-  VKF_ERROR_STOPPED = 11       /* a callback asked to stop; the result has what was generated before */
+  VKF_ERROR_STOPPED = 11       /* a callback asked to stop; where it is told what is generated, the result has that */
 } vkf_status;
 
 /* "0.1.0": the version of the library that is linked. */
@@ -392,6 +392,10 @@ VKF_API vkf_status vkf_model_get_attention(const vkf_model *model, vkf_attention
 
 /* A session runs a model in one thread: it has the caches of keys and values and all other memory of its runs. Sessions
  * of one model share its weights. What a session computes does not depend on other sessions. */
+/* Called now and then while a call of a session computes, on the thread of that call. Non-zero stops the call, which
+ * returns VKF_ERROR_STOPPED without a result. */
+typedef int (*vkf_stop_fn)(void *user);
+
 typedef struct vkf_session_params {
   size_t size;             /* sizeof(vkf_session_params) */
   uint32_t n_slots;        /* sequences for loops of your own, see "steps" */
@@ -400,6 +404,8 @@ typedef struct vkf_session_params {
   uint64_t kv_cache_bytes; /* the most that keys and values of slots take on the device; those of calls that generate
                               may take as much again. 0: what the device has left. What does not fit waits, or is
                               refused with the bytes that it needs and those that it may have */
+  vkf_stop_fn should_stop; /* whatever the call is; it may come many times a second. NULL: none */
+  void *user;              /* of should_stop */
 } vkf_session_params;
 #define VKF_SESSION_PARAMS_INIT .size = sizeof(vkf_session_params)
 VKF_DEFINE_INIT(vkf_session_params)

@@ -78,6 +78,8 @@ vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params
     VKF_FAIL(s->env, VKF_ERROR_ARGUMENT, "expected a model that is open, found one that was closed");
   s->kv_cache_bytes = p.kv_cache_bytes;
   VKF_TRY(make_backend(s));
+  s->backend->should_stop = p.should_stop;
+  s->backend->stop_user = p.user;
   vkf_engine_plan_cache_init(&s->plan_cache, s->env, s->backend, model->net, model->weights);
   VKF_TRY(vkf_engine_slots_create(s, &p, &s->slots));
 done:

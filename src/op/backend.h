@@ -152,6 +152,16 @@ struct vkf_backend {
   vkf_env *env;
   const vkf_observer *observer; /* NULL: nobody; whoever sets it puts back what was there */
   bool reproducible;            /* the reproducible mode: set before anything is created from the backend */
+  vkf_stop_fn should_stop;      /* NULL: nobody is asked */
+  void *stop_user;
 };
+
+/* Asks whether the run is to stop, before what cannot be stopped: a submit, a node of the scalar path. */
+static inline vkf_status vkf_backend_ask(const vkf_backend *b) {
+  int stop = 0;
+  if (!b->should_stop) return VKF_OK;
+  VKF_CALLBACK(b->env, stop = b->should_stop(b->stop_user));
+  return stop ? vkf_env_fail(b->env, VKF_ERROR_STOPPED, "the session was asked to stop") : VKF_OK;
+}
 
 #endif

@@ -286,6 +286,7 @@ static vkf_status program_run(vkf_program *p, const vkf_dims *dims, uint32_t fir
     uint64_t begin = vkf_clock_ns(), last = begin;
     for (uint32_t i = block->first_node; i < block->first_node + block->n_nodes; i++) {
       vkf_call call;
+      VKF_CALL(vkf_backend_ask(p->backend));
       VKF_CALL(vkf_call_from_plan(p->env, p->plan, i, dims, p->bases, &call));
       call.reproducible = p->backend->reproducible;
       VKF_CALL(vkf_ref_run(p->env, &call));

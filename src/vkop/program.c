@@ -107,6 +107,7 @@ static vkf_status submit_segments(vkf_program *p, uint32_t first, uint32_t end) 
   while (first < end) {
     uint32_t n = 0;
     double effort = 0;
+    VKF_TRY(vkf_backend_ask(&b->base));
     while (first < end && n < MAX_SEGMENTS && (!n || (effort + p->segments[first].effort) * b->pace <= b->submit_ns)) {
       effort += p->segments[first].effort;
       gpu[n++] = p->segments[first++].gpu;

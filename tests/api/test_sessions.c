@@ -494,6 +494,52 @@ static void a_child_drops_what_its_parent_made(void **state) {
   vkf_model_close(&model);
 }
 
+/* Stops the call that it is asked in for the time `left` comes to 0, and tries to use the session. */
+typedef struct stopping {
+  vkf_session *session;
+  int left;
+  vkf_status inside;
+} stopping;
+
+static int should_stop(void *user) {
+  stopping *s = user;
+  vkf_result *result = NULL;
+  if (--s->left != 0) return 0;
+  s->inside = vkf_session_run(s->session, inputs, 2, NULL, &result);
+  return 1;
+}
+
+/* Every call can be stopped, wherever it is; what was begun is gone, and the session gives what it gave before. */
+static void calls_are_stopped(void **state) {
+  driver *d = *state;
+  vkf_model *model = NULL;
+  vkf_result *result = NULL;
+  stopping s = {0};
+  char before[256];
+  const vkf_generate_params beams = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 2}"};
+  const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .should_stop = should_stop, .user = &s};
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &model));
+  assert_int_equal(vkf_session_create(model, &params, &s.session), VKF_OK);
+  assert_int_equal(vkf_session_translate(s.session, texts, 2, &beams, &result), VKF_OK);
+  snprintf(before, sizeof before, "%s", vkf_result_text(result, 0));
+  vkf_result_destroy(&result);
+  for (int at = 1; at < 6; at++) {
+    s.left = at;
+    assert_int_equal(vkf_session_translate(s.session, texts, 2, &beams, &result), VKF_ERROR_STOPPED);
+    assert_null(result);
+    assert_int_equal(s.inside, VKF_ERROR_ARGUMENT);
+    assert_string_equal(vkf_session_message(s.session), "the session was asked to stop");
+  }
+  s.left = 1;
+  assert_int_equal(vkf_session_run(s.session, inputs, 2, NULL, &result), VKF_ERROR_STOPPED);
+  assert_null(result);
+  assert_int_equal(vkf_session_translate(s.session, texts, 2, &beams, &result), VKF_OK);
+  assert_string_equal(vkf_result_text(result, 0), before);
+  vkf_result_destroy(&result);
+  vkf_session_destroy(&s.session);
+  vkf_model_close(&model);
+}
+
 static void bad_arguments(void **state) {
   driver *d = *state;
   vkf_model *model = NULL;
@@ -513,4 +559,4 @@ DRIVER_MAIN(DRIVER_TEST_PLAIN(threads_have_the_bits_of_one), DRIVER_TEST(threads
             DRIVER_TEST(a_second_thread_is_refused), DRIVER_TEST(a_closed_model_parts_its_sessions),
             DRIVER_TEST(a_model_that_closes_waits), DRIVER_TEST(a_callback_runs_another_session),
             cmocka_unit_test(a_log_uses_sessions_while_the_model_closes),
-            DRIVER_TEST(a_child_drops_what_its_parent_made), DRIVER_TEST(bad_arguments))
+            DRIVER_TEST(a_child_drops_what_its_parent_made), DRIVER_TEST(calls_are_stopped), DRIVER_TEST(bad_arguments))
