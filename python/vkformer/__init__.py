@@ -235,19 +235,20 @@ def _grouped(texts: List[str], n: int) -> Sequence[Any]:
 
 
 class _CtrlC:
-    """Ctrl-C while the library runs is noted and raised at the end; callbacks stop the call.
+    """Ctrl-C during a session's call is noted, stops the call and is raised at its end.
 
     Python would raise it where a callback begins, before any `try` there, and ctypes would lose it.
     """
 
     came = raises = False
 
-    def __enter__(self) -> "_CtrlC":
+    def __enter__(self) -> None:
+        handler = signal.getsignal(signal.SIGINT)
+        is_ours = isinstance(getattr(handler, "__self__", None), _CtrlC)  # in a callback of another session's call
         is_main = threading.current_thread() is threading.main_thread()
-        self._is_mine = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if self._is_mine:
+        self._before = handler if is_main and (is_ours or handler is signal.default_int_handler) else None
+        if self._before:
             signal.signal(signal.SIGINT, self._note)
-        return self
 
     def _note(self, *_: Any) -> None:
         if self.raises:
@@ -255,9 +256,10 @@ class _CtrlC:
         self.came = True
 
     def __exit__(self, *_: Any) -> None:
-        if self._is_mine:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._before:
+            signal.signal(signal.SIGINT, self._before)
         if self.came:
+            self.came = False
             raise KeyboardInterrupt
 
 
@@ -355,7 +357,12 @@ class Session:
     def __init__(self, model: Model):
         self._model = model  # which outlives the session
         self._handle = ctypes.c_void_p()
-        model._context.check(_lib.vkf_session_create(model._handle, None, ctypes.byref(self._handle)))
+        self._ctrl_c = ctrl_c = _CtrlC()
+        self._should_stop = c.StopFn(lambda _: ctrl_c.came)  # the session calls it as long as there is one
+        params = c.SessionParams(should_stop=self._should_stop)
+        model._context.check(
+            _lib.vkf_session_create(model._handle, ctypes.byref(params), ctypes.byref(self._handle))
+        )
         model._sessions.append(self._handle)
 
     def _check(self, status: int) -> None:
@@ -363,6 +370,11 @@ class Session:
             raise Error(status, "expected a session that is open, found one that was closed")
         if status:
             raise Error(status, _lib.vkf_session_message(self._handle).decode("utf-8", "replace"))
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        with self._ctrl_c:
+            status = function(self._handle, *arguments)
+        self._check(status)
 
     def close(self) -> None:
         """Frees its memory; what is closed stays closed."""
@@ -394,31 +406,28 @@ class Session:
         long_texts: "refuse", "truncate" or "split" a text that has more tokens than the model has positions.
         """
         many = _listed(texts)
-        ctrl_c = _CtrlC()
         params = c.GenerateParams(
             config_json=_config(generation),
             long_texts=_named(c.LongRule, "long_texts", long_texts),
             source_language=_optional(source_language),
             target_language=_optional(target_language),
-            on_token=c.TokenFn(lambda *_: ctrl_c.came),
         )
         with _Result() as result:
-            with ctrl_c:
-                status = _lib.vkf_session_translate(
-                    self._handle, _text_list(many), len(many), ctypes.byref(params), ctypes.byref(result.handle)
-                )
-            self._check(status)
+            self._call(
+                _lib.vkf_session_translate, _text_list(many), len(many), ctypes.byref(params),
+                ctypes.byref(result.handle),
+            )
             found = _grouped(result.texts(), len(many))
         return found[0] if isinstance(texts, str) else found
 
     def _generate(self, prompts: List[str], on_text: Any, stops: _Texts, generation: Dict[str, Any]) -> List[str]:
         failure: List[BaseException] = []
         ends = _listed(stops)
-        ctrl_c = _CtrlC()
+        ctrl_c = self._ctrl_c
 
         def call(_: Any, prompt: int, text: Any, n_bytes: int) -> int:
-            if not on_text or ctrl_c.came:
-                return ctrl_c.came
+            if ctrl_c.came:
+                return 1
             try:
                 ctrl_c.raises = True
                 return 1 if on_text(prompt, ctypes.string_at(text, n_bytes).decode("utf-8", "replace")) else 0
@@ -432,7 +441,7 @@ class Session:
             config_json=_config(generation),
             stops=_text_list(ends),
             n_stops=len(ends),
-            on_text=c.TextFn(call),
+            on_text=c.TextFn(call) if on_text else c.TextFn(),
         )
         with _Result() as result:
             with ctrl_c:
@@ -493,17 +502,17 @@ class Session:
                 yield piece
         finally:
             stopped.set()
+            self._ctrl_c.came = thread.is_alive()
             thread.join()
+            self._ctrl_c.came = False
 
     def embed(self, texts: _Texts, pooling: str = "folder", normalize: bool = False) -> Any:
         """The vector of a text, or the vectors [n][width] of a list. pooling: folder, mean, cls, max or last."""
         many = _listed(texts)
         params = c.EmbeddingParams(pooling=_named(c.Pooling, "pooling", pooling), normalize=normalize)
         with _Result() as result:
-            self._check(
-                _lib.vkf_session_embed(
-                    self._handle, _text_list(many), len(many), ctypes.byref(params), ctypes.byref(result.handle)
-                )
+            self._call(
+                _lib.vkf_session_embed, _text_list(many), len(many), ctypes.byref(params), ctypes.byref(result.handle)
             )
             found = result.arrays()["embeddings"]
         return found[0] if isinstance(texts, str) else found
@@ -516,10 +525,9 @@ class Session:
         many = _listed(texts)
         params = c.ClassifyParams(top_k=top_k)
         with _Result() as result:
-            self._check(
-                _lib.vkf_session_classify(
-                    self._handle, _text_list(many), len(many), ctypes.byref(params), ctypes.byref(result.handle)
-                )
+            self._call(
+                _lib.vkf_session_classify, _text_list(many), len(many), ctypes.byref(params),
+                ctypes.byref(result.handle),
             )
             arrays, names = result.arrays(), result.texts()
         if "texts" in arrays:
@@ -547,10 +555,8 @@ class Session:
         arrays = (c.Array * max(len(made), 1))(*[array for array, _ in made])
         params = c.RunParams(hidden_states=hidden_states, attentions=attentions, projections=projections)
         with _Result() as result:
-            self._check(
-                _lib.vkf_session_run(
-                    self._handle, arrays, len(made), ctypes.byref(params), ctypes.byref(result.handle)
-                )
+            self._call(
+                _lib.vkf_session_run, arrays, len(made), ctypes.byref(params), ctypes.byref(result.handle)
             )
             return result.arrays()
 

@@ -102,6 +102,7 @@ ENUMS = (
 MAX_RANK = 8
 LogFn = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 ProgressFn = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_uint64)
+StopFn = ctypes.CFUNCTYPE(c_int, c_void_p)
 TokenFn = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_int32)
 TextFn = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, POINTER(ctypes.c_char), c_size_t)
 
@@ -230,6 +231,18 @@ class RunParams(_Sized):
     ]
 
 
+class SessionParams(_Sized):
+    _fields_ = [
+        ("size", c_size_t),
+        ("n_slots", c_uint32),
+        ("slot_tokens", c_uint32),
+        ("source_tokens", c_uint32),
+        ("kv_cache_bytes", c_uint64),
+        ("should_stop", StopFn),
+        ("user", c_void_p),
+    ]
+
+
 class GenerateParams(_Sized):
     _fields_ = [
         ("size", c_size_t),
@@ -312,6 +325,7 @@ STRUCTS = (
     (ModelInfo, "vkf_model_info"),
     (AttentionInfo, "vkf_attention_info"),
     (RunParams, "vkf_run_params"),
+    (SessionParams, "vkf_session_params"),
     (GenerateParams, "vkf_generate_params"),
     (GenerateTextParams, "vkf_generate_text_params"),
     (EmbeddingParams, "vkf_embedding_params"),

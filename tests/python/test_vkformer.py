@@ -149,18 +149,33 @@ class TestTranslate(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, b""))
 
     def test_ctrl_c(self):
-        """It ends at once what would take minutes."""
-        for call in ("translate(texts)", "generate(texts, num_beams=1)",
-                     "generate(texts, num_beams=1, on_text=lambda prompt, piece: None)",
-                     "generate(texts, num_beams=1, on_text=lambda prompt, piece: time.sleep(300))"):
+        """It ends at once what would take minutes, whatever the call is; the session goes on after it."""
+        specials = {0: "[PAD]", 1: "[UNK]", 2: "[CLS]", 3: "[SEP]"}
+        bert = word_model("bert", 120, specials)
+        labels = word_model("bert-sequence-classification", 120, specials)
+        words = 200000 * ["w5 w6 w7 w8 w9 w10"]
+        for folder_, texts, call in (
+                (EN_ES, 5000 * [SENTENCES[1]], "translate(texts)"),
+                (EN_ES, 5000 * [SENTENCES[1]], "generate(texts, num_beams=4)"),
+                (EN_ES, 5000 * [SENTENCES[1]], "generate(texts, num_beams=1, on_text=lambda prompt, piece: None)"),
+                (EN_ES, [SENTENCES[1]],
+                 "generate(texts, num_beams=1, on_text=lambda prompt, piece: time.sleep(300))"),
+                (EN_ES, [SENTENCES[1]],
+                 "generate(texts, num_beams=1, on_text=lambda prompt, piece: other.translate(5000 * texts))"),
+                (EN_ES, 1, "run(input_ids=40 * [100 * [5]], decoder_input_ids=40 * [100 * [5]])"),
+                (bert, words, "embed(texts)"), (labels, words, "classify(texts)")):
+            texts = f"{len(texts)} * {texts[:1]!r}" if texts != 1 else "None"
+            after = "translate('I am here.')" if folder_ == EN_ES else call.replace("texts", "'w5'") + " is not None"
             done = python("import os, signal, threading, time, vkformer\n"
-                          f"session, texts = vkformer.Model({EN_ES!r}).session(), 5000 * [{SENTENCES[1]!r}]\n"
+                          f"model, texts = vkformer.Model({folder_!r}), {texts}\n"
+                          "session, other = model.session(), model.session()\n"
                           "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
                           "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
                           f"try:\n    session.{call}\nexcept KeyboardInterrupt:\n    print('interrupted')\n"
-                          "print(session.translate('I am here.'))")
-            self.assertEqual(done.stdout.decode().split("\n")[:2], ["interrupted", "Estoy aqu\u00ed."], call)
+                          f"print(session.{after})")
             self.assertEqual(done.stderr, b"", call)
+            self.assertEqual(done.stdout.decode().split("\n")[:2],
+                             ["interrupted", "Estoy aqu\u00ed." if folder_ == EN_ES else "True"], call)
 
     def test_threads(self):
         found = {}
@@ -321,7 +336,7 @@ class TestGenerate(unittest.TestCase):
         threading.Timer(0.2, left.set).start()
         stream.close()
         del self.session._generate
-        self.assertEqual(len(calls), 2)
+        self.assertLessEqual(len(calls), 2)
         self.assertGreater(len(list(self.session.stream("w5 w6 w7", max_new_tokens=8))), 3)
 
     def test_callback(self):
