@@ -104,7 +104,7 @@ static vkf_status check_ids(const vkf_generation_config *config, uint32_t n_voca
     const void *field = (const char *)config + keys[i].offset;
     if (keys[i].kind == VKF_KEY_ID) st = check_id(config, keys[i].name, *(const int32_t *)field, n_vocab);
     if (keys[i].kind == VKF_KEY_IDS) st = check_list(config, keys[i].name, field, n_vocab);
-    if (keys[i].kind != VKF_KEY_WORDS) continue;
+    if (keys[i].kind != VKF_KEY_WORDS && keys[i].kind != VKF_KEY_BIASES) continue;
     const vkf_id_lists *words = field;
     for (uint32_t j = 0; j < words->n && st == VKF_OK; j++)
       st = check_list(config, keys[i].name, &words->lists[j], n_vocab);

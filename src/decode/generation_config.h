@@ -25,6 +25,7 @@ typedef struct vkf_id_list {
 typedef struct vkf_id_lists {
   const vkf_id_list *lists; /* none empty */
   uint32_t n;
+  const float *biases; /* [n], of sequence_bias alone; its lists are in the order of their last ids */
 } vkf_id_lists;
 
 #define VKF_NO_TOKEN (-1)
@@ -46,7 +47,7 @@ typedef struct vkf_generation_config {
   double repetition_penalty, encoder_repetition_penalty;       /* 1: none */
   uint32_t no_repeat_ngram_size, encoder_no_repeat_ngram_size; /* 0: none */
   vkf_id_list eos, forced_eos, suppress, begin_suppress;       /* n 0: none */
-  vkf_id_lists bad_words, force_words;                         /* n 0: none */
+  vkf_id_lists bad_words, force_words, sequence_bias;          /* n 0: none */
   bool renormalize_logits;                     /* makes edited log-probabilities of beams sum to one again */
   bool do_sample;                              /* these four and the seed are for sampling alone */
   double temperature, top_k, top_p, min_p;     /* neutral: 1, 0, 1, 0 */

@@ -1,6 +1,7 @@
 /* generation_keys: see generation_keys.h. */
 #include "decode/generation_keys.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define AT(field) offsetof(vkf_generation_config, field)
@@ -32,6 +33,7 @@ const vkf_generation_key vkf_decode_generation_keys[] = {
     {"suppress_tokens", VKF_KEY_IDS, AT(suppress), 0},
     {"begin_suppress_tokens", VKF_KEY_IDS, AT(begin_suppress), 0},
     {"bad_words_ids", VKF_KEY_WORDS, AT(bad_words), 0},
+    {"sequence_bias", VKF_KEY_BIASES, AT(sequence_bias), 0},
     {"force_words_ids", VKF_KEY_WORDS, AT(force_words), 0},
     {"do_sample", VKF_KEY_BOOL, AT(do_sample), 0},
     {"renormalize_logits", VKF_KEY_BOOL, AT(renormalize_logits), 0},
@@ -68,6 +70,8 @@ const vkf_generation_key vkf_decode_generation_keys[] = {
     {"max_matching_ngram_size", VKF_KEY_FREE, 0, 0},
     {"assistant_lookbehind", VKF_KEY_FREE, 0, 0},
     {"target_lookbehind", VKF_KEY_FREE, 0, 0},
+    /* it changes every score of a row, and exponential_decay_length_penalty adds a part of the score that it finds: no
+     * kind of edit does either */
     {"remove_invalid_values", VKF_KEY_NO_FALSE, 0, 0},
     {"low_memory", VKF_KEY_NO_FALSE, 0, 0},
     {"token_healing", VKF_KEY_NO_FALSE, 0, 0},
@@ -75,7 +79,6 @@ const vkf_generation_key vkf_decode_generation_keys[] = {
     {"guidance_scale", VKF_KEY_NO_NUMBER, 0, 1},
     {"penalty_alpha", VKF_KEY_NO_NUMBER, 0, 0},
     {"exponential_decay_length_penalty", VKF_KEY_NO, 0, 0},
-    {"sequence_bias", VKF_KEY_NO, 0, 0},
     {"constraints", VKF_KEY_NO, 0, 0},
     {"forced_decoder_ids", VKF_KEY_NO, 0, 0},
     {"max_time", VKF_KEY_NO, 0, 0},
@@ -125,7 +128,67 @@ static vkf_status read_words(vkf_generation_reader *r, vkf_file_value value, vkf
       return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected at least one id, found none",
                           r->source, word.path);
   }
-  *out = (vkf_id_lists){words, (uint32_t)n};
+  *out = (vkf_id_lists){.lists = words, .n = (uint32_t)n};
+  return VKF_OK;
+}
+
+typedef struct biased {
+  vkf_id_list ids;
+  double bias;
+  uint32_t at;
+} biased;
+
+static int32_t last_of(const vkf_id_list *ids) {
+  return ids->ids[ids->n - 1];
+}
+
+static bool is_same(const vkf_id_list *a, const vkf_id_list *b) {
+  return a->n == b->n && memcmp(a->ids, b->ids, a->n * sizeof *a->ids) == 0;
+}
+
+static int by_last_id(const void *a, const void *b) {
+  const biased *x = a, *y = b;
+  if (last_of(&x->ids) != last_of(&y->ids)) return last_of(&x->ids) < last_of(&y->ids) ? -1 : 1;
+  if ((x->ids.n == 1) != (y->ids.n == 1)) return x->ids.n == 1 ? -1 : 1;
+  return x->at < y->at ? -1 : 1;
+}
+
+/* [[ids, number], ...]. transformers adds up what an id gets: first that of the id alone, then of sequences in their
+ * order; of a sequence that is there twice the place of the first counts, with the number of the last. */
+static vkf_status read_biases(vkf_generation_reader *r, vkf_file_value value, vkf_id_lists *out) {
+  VKF_CALL(vkf_file_json_as_array(value, &value));
+  const size_t n = vkf_file_json_count(value);
+  uint32_t kept = 0;
+  biased *all = vkf_arena_alloc(&r->config->arena, n, sizeof *all);
+  vkf_id_list *lists = vkf_arena_alloc(&r->config->arena, n, sizeof *lists);
+  float *biases = vkf_arena_alloc(&r->config->arena, n, sizeof *biases);
+  if (!all || !lists || !biases) return VKF_ERROR_MEMORY;
+  for (size_t i = 0; i < n; i++) {
+    vkf_file_value pair, ids;
+    VKF_CALL(vkf_file_json_as_array(vkf_file_json_at(value, i), &pair));
+    if (vkf_file_json_count(pair) != 2)
+      return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT,
+                          "%s: key \"%s\": expected [[id, ...], number], found %zu of "
+                          "the two",
+                          r->source, pair.path, vkf_file_json_count(pair));
+    all[i].at = (uint32_t)i;
+    VKF_CALL(vkf_file_json_as_array(vkf_file_json_at(pair, 0), &ids));
+    VKF_CALL(read_ids(r, ids, &all[i].ids));
+    VKF_CALL(vkf_file_json_as_double(vkf_file_json_at(pair, 1), &all[i].bias));
+    if (all[i].ids.n == 0)
+      return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected at least one id, found none",
+                          r->source, ids.path);
+  }
+  if (n > 1) qsort(all, n, sizeof *all, by_last_id);
+  for (size_t i = 0, first = 0; i < n; i++) { /* from `first` on the last ids are the same */
+    if (i > 0 && last_of(&all[i].ids) != last_of(&all[i - 1].ids)) first = kept;
+    size_t same = first;
+    while (same < kept && !is_same(&lists[same], &all[i].ids)) same++;
+    lists[same] = all[i].ids;
+    biases[same] = (float)all[i].bias;
+    kept += same == kept;
+  }
+  *out = (vkf_id_lists){lists, kept, biases};
   return VKF_OK;
 }
 
@@ -190,7 +253,8 @@ static void reset(vkf_generation_config *config, const vkf_generation_key *key) 
                                  [VKF_KEY_ID] = sizeof(int32_t),
                                  [VKF_KEY_EARLY] = sizeof(vkf_early_stopping),
                                  [VKF_KEY_IDS] = sizeof(vkf_id_list),
-                                 [VKF_KEY_WORDS] = sizeof(vkf_id_lists)};
+                                 [VKF_KEY_WORDS] = sizeof(vkf_id_lists),
+                                 [VKF_KEY_BIASES] = sizeof(vkf_id_lists)};
   vkf_generation_config defaults;
   vkf_decode_generation_init(&defaults, config->env);
   config->refused[key - vkf_decode_generation_keys] = NULL;
@@ -223,6 +287,8 @@ vkf_status vkf_decode_generation_read_key(vkf_generation_reader *r, const vkf_ge
       return read_ids(r, value, field);
     case VKF_KEY_WORDS:
       return read_words(r, value, field);
+    case VKF_KEY_BIASES:
+      return read_biases(r, value, field);
     case VKF_KEY_BOOL:
       return vkf_file_json_as_bool(value, field);
     case VKF_KEY_SEED:

@@ -13,9 +13,10 @@ typedef enum vkf_generation_kind {
   VKF_KEY_REAL,   /* double */
   VKF_KEY_FACTOR, /* double over 0 */
   VKF_KEY_EARLY,
-  VKF_KEY_ID,    /* int32_t */
-  VKF_KEY_IDS,   /* vkf_id_list, also written as one id */
-  VKF_KEY_WORDS, /* vkf_id_lists */
+  VKF_KEY_ID,     /* int32_t */
+  VKF_KEY_IDS,    /* vkf_id_list, also written as one id */
+  VKF_KEY_WORDS,  /* vkf_id_lists */
+  VKF_KEY_BIASES, /* vkf_id_lists with biases */
   VKF_KEY_BOOL,
   VKF_KEY_SEED,      /* uint64_t */
   VKF_KEY_SAMPLING,  /* not supported with do_sample, unless the number `least` */

@@ -54,16 +54,36 @@ static void forbid_ngrams(vkf_id_marks *marks, edit_list *list, const int32_t *h
   }
 }
 
-/* A word that is one end id stays allowed. A word of more ids than the history plus one is not looked for, even if it
- * begins with the whole history: transformers defines it so. */
+/* Whether all but the last id of a sequence end the history. A sequence of more ids than the history is not looked for,
+ * even if it begins with the whole history: transformers defines it so. */
+static bool goes_on(const vkf_id_list *ids, const int32_t *history, uint32_t length) {
+  const uint32_t n_before = ids->n - 1;
+  if (n_before > 0 && ids->n > length) return false;
+  return memcmp(history + (length - n_before), ids->ids, n_before * sizeof(*history)) == 0;
+}
+
+/* What transformers adds up in float32 and adds to a score once. */
+static void add_biases(const vkf_generation_config *c, edit_list *list, const int32_t *history, uint32_t length) {
+  const vkf_id_lists *all = &c->sequence_bias;
+  for (uint32_t i = 0; i < all->n;) {
+    const int32_t id = all->lists[i].ids[all->lists[i].n - 1];
+    bool any = false;
+    float sum = 0;
+    for (; i < all->n && all->lists[i].ids[all->lists[i].n - 1] == id; i++) {
+      if (!goes_on(&all->lists[i], history, length)) continue;
+      sum += all->biases[i];
+      any = true;
+    }
+    if (any) append(list, VKF_LOGIT_EDIT_ADD, id, sum);
+  }
+}
+
+/* A word that is one end id stays allowed. */
 static void forbid_words(const vkf_generation_config *c, edit_list *list, const int32_t *history, uint32_t length) {
   for (uint32_t i = 0; i < c->bad_words.n; i++) {
     const vkf_id_list *word = &c->bad_words.lists[i];
-    uint32_t n_before = word->n - 1;
-    if (n_before == 0 && vkf_decode_id_in(&c->eos, word->ids[0])) continue;
-    if (n_before > 0 && word->n > length) continue;
-    if (memcmp(history + (length - n_before), word->ids, n_before * sizeof(*history)) != 0) continue;
-    forbid(list, word->ids[n_before]);
+    if (word->n == 1 && vkf_decode_id_in(&c->eos, word->ids[0])) continue;
+    if (goes_on(word, history, length)) forbid(list, word->ids[word->n - 1]);
   }
 }
 
@@ -79,7 +99,7 @@ void vkf_decode_marks_finish(vkf_id_marks *marks) {
 }
 
 uint32_t vkf_decode_max_edits(const vkf_generation_config *c, uint32_t length, uint32_t source_length) {
-  uint32_t n = c->bad_words.n + c->suppress.n + c->begin_suppress.n;
+  uint32_t n = c->sequence_bias.n + c->bad_words.n + c->suppress.n + c->begin_suppress.n;
   if (c->encoder_repetition_penalty != 1.0) n += source_length;
   if (c->repetition_penalty != 1.0) n += length;
   if (c->no_repeat_ngram_size > 0) n += length;
@@ -97,6 +117,7 @@ uint32_t vkf_decode_processors_edit(const vkf_processors *p, const int32_t *hist
                                     const int32_t *source, uint32_t source_length, vkf_logit_edit *out) {
   const vkf_generation_config *c = p->config;
   edit_list list = {out, 0};
+  add_biases(c, &list, history, length);
   if (c->encoder_repetition_penalty != 1.0 && source != NULL)
     penalize(p->marks, &list, source, source_length, 1.0 / c->encoder_repetition_penalty);
   if (c->repetition_penalty != 1.0) penalize(p->marks, &list, history, length, c->repetition_penalty);

@@ -251,7 +251,7 @@ static vkf_status add_force_words(vkf_translator *t) {
     lists[n_before + i] = (vkf_id_list){copy, (uint32_t)ids.n};
     vkf_text_ids_finish(&ids);
   }
-  t->config.force_words = (vkf_id_lists){lists, (uint32_t)(n_before + n)};
+  t->config.force_words = (vkf_id_lists){.lists = lists, .n = (uint32_t)(n_before + n)};
   return st;
 }
 

@@ -64,6 +64,12 @@ def folder_entries(name):
     entries = [make({}), make({"repetition_penalty": 1.3, "length_penalty": 2.0}),
                make({"encoder_repetition_penalty": 1.7}), make({"encoder_repetition_penalty": 1.7, "num_beams": 3}),
                make({"encoder_repetition_penalty": 0.6, "num_beams": 4})]
+    # of the first new id alone; of ids behind each other, which add up; one that is there twice, and a ban
+    alone = [x or 3 for x in entries[0]["sequences"][0][-NEW:]]  # 0 is refused there
+    bias = [[[alone[0]], -1.5], [[alone[0], alone[1]], -20.0], [[alone[0], 7], 3.25], [[7], 0.7], [[5, 7], 1.1],
+            [[9], 2.0], [[alone[2], alone[3], 9], 4.0], [[9], 1.3]]
+    entries += [make({"sequence_bias": bias, **more})
+                for more in ({}, {"num_beams": 3, "num_return_sequences": 2})]
     if two:
         start = model.generation_config.decoder_start_token_id
         behind = torch.tensor([[17, 5, 9], [23, 42, 8]])

@@ -116,7 +116,6 @@ static void refused_by_name(void **state) {
                                            {"guidance_scale", "1.5"},
                                            {"penalty_alpha", "0.6"},
                                            {"exponential_decay_length_penalty", "[5,1.1]"},
-                                           {"sequence_bias", "[[[1],2.0]]"},
                                            {"constraints", "[1]"},
                                            {"forced_decoder_ids", "[[1,2]]"},
                                            {"max_time", "0"},
@@ -176,6 +175,10 @@ static void wrong_types_and_ranges(void **state) {
       {"{\"suppress_tokens\":[1,\"x\"]}", "key \"suppress_tokens[1]\": expected an integer, found a string"},
       {"{\"begin_suppress_tokens\":{}}", "expected an array, found an object"},
       {"{\"bad_words_ids\":[1]}", "key \"bad_words_ids[0]\": expected an array, found an integer"},
+      {"{\"sequence_bias\":{\"1\":2}}", "key \"sequence_bias\": expected an array, found an object"},
+      {"{\"sequence_bias\":[[[1],2,3]]}", "key \"sequence_bias[0]\": expected [[id, ...], number], found 3 of the two"},
+      {"{\"sequence_bias\":[[[],2]]}", "key \"sequence_bias[0][0]\": expected at least one id, found none"},
+      {"{\"sequence_bias\":[[[1],\"a\"]]}", "key \"sequence_bias[0][1]\": expected a number"},
       {"{\"bad_words_ids\":[[1],[]]}", "key \"bad_words_ids[1]\": expected at least one id, found none"},
       {"{\"temperature\":\"hot\"}", "key \"temperature\": expected a number, found a string"},
       {"{\"do_sample\":1}", "key \"do_sample\": expected a boolean, found an integer"},
@@ -213,6 +216,7 @@ static void contradictions(void **state) {
       {"{\"decoder_start_token_id\":99}", "size 50, found 99"},
       {"{\"suppress_tokens\":[50]}", "\"suppress_tokens\""},
       {"{\"bad_words_ids\":[[1],[2,51]]}", "\"bad_words_ids\""},
+      {"{\"sequence_bias\":[[[1],1],[[2,51],1]]}", "\"sequence_bias\""},
       {"{\"num_beams\":4,\"force_words_ids\":[[1],[2,51]]}", "\"force_words_ids\": expected ids below"},
       {"{\"force_words_ids\":[[1]]}", "expected num_beams over 1 with \"force_words_ids\", found 1"},
       {"{\"num_beams\":2,\"force_words_ids\":[[1,3]],\"eos_token_id\":[3]}", "no id that ends a sequence, found 3"},
@@ -408,6 +412,8 @@ static void expect_edits(const char *options, const ids *history, const vkf_logi
   { VKF_LOGIT_EDIT_SET, id, 0, 0 }
 #define ONLY \
   { VKF_LOGIT_EDIT_FILL, 0, -INFINITY, 0 }
+#define ADD(id, value) \
+  { VKF_LOGIT_EDIT_ADD, id, value, 0 }
 #define PENALTY(id, value) \
   { VKF_LOGIT_EDIT_PENALTY, id, value, 0 }
 
@@ -429,6 +435,13 @@ static void each_processor(void **state) {
   EXPECT_NONE("{\"encoder_no_repeat_ngram_size\":4}", HISTORY(20, 21, 20));
 
   EXPECT("{\"bad_words_ids\":[[9],[8,12]]}", HISTORY(1, 8), NOT(9), NOT(12));
+  /* the bias of the id alone, then those of sequences; twice the same: the last number; longer than the history: none
+   */
+  EXPECT("{\"sequence_bias\":[[[8,9],0.25],[[12],-1.5],[[9],2],[[9],4],[[3,9],8],[[1,8,9],64],[[8,9],0.5]]}",
+         HISTORY(1, 8), ADD(9, 4.5f), ADD(12, -1.5f));
+  EXPECT("{\"sequence_bias\":[[[1,8,9],0.5],[[9,8],3],[[8,8],1],[[8,9],16777216],[[9],1]]}", HISTORY(9, 1, 8),
+         ADD(8, 1), ADD(9, 16777218.0f));
+  EXPECT_NONE("{\"sequence_bias\":[]}", HISTORY(8));
   EXPECT("{\"bad_words_ids\":[[9],[8,12]]}", HISTORY(8, 1), NOT(9));
   EXPECT_NONE("{\"bad_words_ids\":[[8,12]]}", HISTORY(8)); /* as long as history and one more: not looked for */
   EXPECT("{\"bad_words_ids\":[[1,8,12]]}", HISTORY(3, 1, 8), NOT(12));
@@ -518,9 +531,9 @@ static void order(void **state) {
   EXPECT(
       "{\"begin_suppress_tokens\":[30],\"suppress_tokens\":[31],\"eos_token_id\":32,\"min_length\":5,"
       "\"bad_words_ids\":[[33]],\"encoder_no_repeat_ngram_size\":1,\"no_repeat_ngram_size\":1,"
-      "\"repetition_penalty\":2,\"encoder_repetition_penalty\":2}",
-      HISTORY(1), PENALTY(20, 0.5f), PENALTY(21, 0.5f), PENALTY(1, 2), NOT(1), NOT(20), NOT(21), NOT(33), NOT(32),
-      NOT(31), NOT(30));
+      "\"repetition_penalty\":2,\"encoder_repetition_penalty\":2,\"sequence_bias\":[[[34],1]]}",
+      HISTORY(1), ADD(34, 1), PENALTY(20, 0.5f), PENALTY(21, 0.5f), PENALTY(1, 2), NOT(1), NOT(20), NOT(21), NOT(33),
+      NOT(32), NOT(31), NOT(30));
   EXPECT("{\"forced_bos_token_id\":31,\"suppress_tokens\":[31],\"repetition_penalty\":2,\"bad_words_ids\":[[33]]}",
          HISTORY(1), ONLY, SET0(31), NOT(31));
 }
