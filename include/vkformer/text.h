@@ -46,8 +46,9 @@ typedef struct vkf_decode_params {
 #define VKF_DECODE_PARAMS_INIT .size = sizeof(vkf_decode_params)
 VKF_DEFINE_INIT(vkf_decode_params)
 
-/* The text of ids: vkf_result_text(result, 0). VKF_ERROR_ARGUMENT for an id outside the tokenizer's vocabulary, which
- * can be smaller than the model's. */
+/* The text of ids: vkf_result_text(result, 0). What is no UTF-8, and zero bytes, which would end a C string, are U+FFFD
+ * in it, as in all texts that a model makes. VKF_ERROR_ARGUMENT for an id outside the tokenizer's vocabulary, which can
+ * be smaller than the model's. */
 VKF_API vkf_status vkf_tokenizer_decode(vkf_tokenizer *tokenizer, const int32_t *ids, size_t n,
                                         const vkf_decode_params *params, vkf_result **out);
 /* The piece of an id as the vocabulary writes it, as long as the tokenizer is open; NULL: there is none. */

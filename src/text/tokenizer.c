@@ -179,17 +179,42 @@ void vkf_text_stream_destroy(vkf_text_stream **stream) {
   *stream = NULL;
 }
 
+/* Texts are C strings, which a zero byte would end: each one from `begin` on becomes U+FFFD. */
+static vkf_status show_zeros(vkf_text *out, size_t begin) {
+  size_t n_zeros = 0;
+  for (size_t i = begin; i < out->size; i++) n_zeros += out->data[i] == 0;
+  size_t from = out->size;
+  for (size_t i = 0; i < n_zeros; i++) vkf_text_append(out, "  ", 2); /* room */
+  if (out->failed) return VKF_ERROR_MEMORY;
+  for (size_t to = out->size; n_zeros > 0;) {
+    const char byte = out->data[--from];
+    if (byte) {
+      out->data[--to] = byte;
+      continue;
+    }
+    memcpy(out->data + (to -= 3), "\xEF\xBF\xBD", 3);
+    n_zeros--;
+  }
+  return VKF_OK;
+}
+
+static vkf_status emit(const vkf_text_sink *sink, const vkf_text_chunk *chunk) {
+  const size_t begin = sink->out->size;
+  VKF_CALL(vkf_text_emit(sink, chunk));
+  return show_zeros(sink->out, begin);
+}
+
 vkf_status vkf_text_stream_add(vkf_text_stream *stream, int32_t id, vkf_text *out) {
   vkf_text_tokenizer *tokenizer = stream->tokenizer;
   if (vkf_text_tokenizer_piece(tokenizer, id) == NULL) return VKF_OK;
   if (stream->skip_special && tokenizer->special[id]) return VKF_OK;
   const vkf_text_sink sink = {tokenizer, tokenizer->decoders, stream->states, out};
-  return vkf_text_emit_piece(&sink, tokenizer->pieces[id]);
+  return emit(&sink, &(vkf_text_chunk){tokenizer->pieces[id], true, true, false});
 }
 
 vkf_status vkf_text_stream_add_word(vkf_text_stream *stream, const char *utf8, size_t size, vkf_text *out) {
   const vkf_text_sink sink = {stream->tokenizer, stream->tokenizer->decoders, stream->states, out};
-  return vkf_text_emit_piece(&sink, (vkf_text_string){utf8, size});
+  return emit(&sink, &(vkf_text_chunk){{utf8, size}, true, true, false});
 }
 
 static vkf_status copy_state(const vkf_text_decode_state *from, vkf_text_decode_state *to) {
@@ -209,7 +234,7 @@ vkf_status vkf_text_stream_rest(vkf_text_stream *stream, vkf_text *out) {
     VKF_CALL(copy_state(&stream->states[i], &spare[i]));
   }
   const vkf_text_sink sink = {stream->tokenizer, stream->tokenizer->decoders, spare, out};
-  return vkf_text_emit(&sink, &(vkf_text_chunk){.is_end = true});
+  return emit(&sink, &(vkf_text_chunk){.is_end = true});
 }
 
 vkf_status vkf_text_tokenizer_decode(vkf_text_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,

@@ -60,9 +60,9 @@ void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer);
 vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *utf8, size_t size, bool add_special,
                                      vkf_text_ids *out);
 
-/* Appends the text of ids; skip_special: without the special tokens. Bytes that make no UTF-8 become U+FFFD.
- * An id outside the vocabulary has no text: a model may have more ids than its tokenizer. After an error `out` is as it
- * was, or `failed`. */
+/* Appends the text of ids; skip_special: without the special tokens. Bytes that make no UTF-8, and zero bytes, which
+ * would end a C string, become U+FFFD. An id outside the vocabulary has no text: a model may have more ids than its
+ * tokenizer. After an error `out` is as it was, or `failed`. */
 vkf_status vkf_text_tokenizer_decode(vkf_text_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
                                      vkf_text *out);
 

@@ -117,6 +117,10 @@ static const row rows[] = {
     /* a run of bytes is text as a whole, or not at all */
     {"{\"type\":\"ByteFallback\"}", "a|<0xC3>|<0xA9>|b|<0xA9>", "a|||\u00e9b||\ufffd", false},
     {"{\"type\":\"ByteFallback\"}", "<0xC3>|<0xA9>|<0xC3>", "|||\ufffd\ufffd\ufffd", false},
+    /* zero bytes would end a C string */
+    {"{\"type\":\"ByteFallback\"}", "<0x00>|<0x00>|a|<0xC3>|<0x00>|b|<0x00>", "||\ufffd\ufffda|||\ufffd\ufffdb||\ufffd",
+     false},
+    {"{\"type\":\"ByteLevel\"}", "\u0100a|b\u0100\u0100|c", "\ufffda|b\ufffd\ufffd|c|", false},
     {"{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "ab</w>|c|d</w>", "|ab |c|d", false},
     {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", "do|##ne|not|.", "do|ne| not|.|", false},
     {"{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" "
