@@ -24,6 +24,7 @@ static const vkf_model_encoder_heads heads = {
     .bias = "predictions.bias",
     .bias_again = "predictions.decoder.bias",
     .pooler = "albert.pooler.",
+    .pooler_activation = VKF_ACT_TANH,
     .sequence_dense = "albert.pooler.",
     .sequence_activation = VKF_ACT_TANH,
     .sequence = "classifier.",

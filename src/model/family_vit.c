@@ -17,7 +17,6 @@ static const vkf_model_stack_names names = {
     .ffn_norm = "layernorm_after.",
     .final_norm = "vit.layernorm.",
 };
-static const vkf_model_encoder_heads heads = {.pooler = "vit.pooler.dense.", .sequence = "classifier."};
 
 /* Patches as rows of a matrix; the class token and the convolution's bias are the rows of a table of types. */
 static vkf_status embeddings(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
@@ -68,7 +67,8 @@ vkf_status vkf_model_map_vit(vkf_net *net, vkf_file_value config) {
   vkf_model_stack *stack = &net->encoder;
   net->base = "vit.";
   stack->name = "encoder";
-  VKF_CALL(vkf_model_only_string(net, config, "pooler_act", "tanh"));
+  vkf_model_encoder_heads heads = {.pooler = "vit.pooler.dense.", .sequence = "classifier."};
+  VKF_CALL(vkf_model_find_activation(net, config, "pooler_act", "tanh", &heads.pooler_activation));
   VKF_CALL(vkf_model_get_layers(net, config, "gelu", 1e-12, stack));
   VKF_CALL(vkf_file_json_find_bool(config, "qkv_bias", true, &stack->qkv_bias));
   stack->out_bias = stack->ffn_bias = stack->norm_affine = stack->norm_first = stack->has_final_norm = true;

@@ -155,7 +155,7 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
     if (!vkf_model_has_tensor(net, weight, true)) return VKF_OK; /* saved without it */
     head->first_token = net->info.reads_first = true;
     head->dense_output = "pooler_output";
-    VKF_CALL(claim_dense(net, names->pooler, d_model, VKF_ACT_TANH));
+    VKF_CALL(claim_dense(net, names->pooler, d_model, names->pooler_activation));
   }
   return VKF_OK;
 }

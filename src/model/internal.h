@@ -343,6 +343,7 @@ typedef struct vkf_model_encoder_heads {
   const char *table, *bias;   /* its projection: stored where it is not tied; the bias */
   const char *bias_again;     /* the name under which the bias may be stored, too: it counts */
   const char *pooler;         /* of the first token, in the base model */
+  vkf_activation pooler_activation;
   const char *sequence_dense; /* of the first token, where sequences are classified */
   vkf_activation sequence_activation;
   const char *sequence, *token; /* classifiers */

@@ -669,7 +669,7 @@ static void options_are_refused_by_name(void **state) {
   refused("albert", NULL, "inner_group_num", "2", "inner_group_num 2");
   refused("gpt2", NULL, "add_cross_attention", "true", "add_cross_attention");
   refused("t5", NULL, "feed_forward_proj", "\"gated-elu\"", "feed_forward_proj \"gated-elu\"");
-  refused("vit", NULL, "pooler_act", "\"relu\"", "pooler_act \"relu\"");
+  refused("vit", NULL, "pooler_act", "\"mish\"", "as pooler_act, found \"mish\"");
   refused("bart", NULL, "normalize_before", "true", "normalize_before");
   refused("families/pegasus", NULL, "normalize_before", "false", "normalize_before false");
   refused("families/pegasus", NULL, "static_position_embeddings", "false", "static_position_embeddings false");
