@@ -8,14 +8,15 @@
 
 static const vkf_model_stack_names names = {
     .layers = "albert.encoder.albert_layer_groups.",
-    .self = {.q = "albert_layers.0.attention.query.",
-             .k = "albert_layers.0.attention.key.",
-             .v = "albert_layers.0.attention.value.",
-             .out = "albert_layers.0.attention.dense.",
-             .norm = "albert_layers.0.attention.LayerNorm."},
-    .ffn_in = "albert_layers.0.ffn.",
-    .ffn_out = "albert_layers.0.ffn_output.",
-    .ffn_norm = "albert_layers.0.full_layer_layer_norm.",
+    .inner = "albert_layers.",
+    .self = {.q = "attention.query.",
+             .k = "attention.key.",
+             .v = "attention.value.",
+             .out = "attention.dense.",
+             .norm = "attention.LayerNorm."},
+    .ffn_in = "ffn.",
+    .ffn_out = "ffn_output.",
+    .ffn_norm = "full_layer_layer_norm.",
 };
 static const vkf_model_encoder_heads heads = {
     .dense = "predictions.dense.",
@@ -33,16 +34,14 @@ static const vkf_model_encoder_heads heads = {
 
 vkf_status vkf_model_map_albert(vkf_net *net, vkf_file_value config) {
   vkf_model_stack *stack = &net->encoder;
-  uint32_t inner = 0, width = 0;
+  uint32_t width = 0;
   net->base = "albert.";
   stack->name = "encoder";
   VKF_CALL(vkf_model_only_string(net, config, "position_embedding_type", "absolute"));
-  VKF_CALL(vkf_model_find_size(net, config, "inner_group_num", 1, &inner));
-  if (inner != 1)
-    return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: inner_group_num %u is not supported", net->config_path,
-                        inner);
+  VKF_CALL(vkf_model_find_size(net, config, "inner_group_num", 1, &stack->n_inner));
   VKF_CALL(vkf_model_get_layers(net, config, "gelu_new", 1e-12, stack));
   VKF_CALL(vkf_model_find_size(net, config, "num_hidden_groups", 1, &stack->n_stored));
+  stack->n_layers = (uint32_t)VKF_MIN((uint64_t)stack->n_layers * stack->n_inner, (uint64_t)UINT32_MAX);
   VKF_CALL(vkf_model_find_tokens(net, config, -1));
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
   VKF_CALL(vkf_model_find_size(net, config, "embedding_size", 128, &width));

@@ -65,6 +65,8 @@ typedef struct vkf_model_stack {
   const char *name; /* "encoder", "decoder" */
   uint32_t n_layers, vocab, d_ff;
   uint32_t n_stored; /* layers in the files, each of which computes n_layers / n_stored in turn; 0: all */
+  uint32_t
+      n_inner; /* a stored layer is so many, one behind the other, and computes n_layers / n_stored of those; 0: 1 */
   uint32_t n_heads, n_kv_heads, key_width, value_width;
   float scale;          /* of the scores */
   bool scales_by_layer; /* scores of layer i are divided by i + 1 as well */
@@ -291,6 +293,7 @@ typedef struct vkf_model_attention_names {
 
 typedef struct vkf_model_stack_names {
   const char *layers; /* "model.encoder.layers.": then the number and a dot, then the stems below */
+  const char *inner;  /* before the stems, with a number of its own, where a stored layer is several; else NULL */
   vkf_model_attention_names self, cross;
   const char *ffn_gate; /* where the stack is gated; the same as ffn_in: one tensor, whose first half is the gate */
   const char *ffn_in, *ffn_out, *ffn_norm;
@@ -338,11 +341,11 @@ vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kin
                                vkf_model_head_kind *out);
 /* The heads of an encoder: stems, or names of tensors where they end in "weight" or "bias". NULL: there is none. */
 typedef struct vkf_model_encoder_heads {
-  const char *dense, *norm;   /* of the masked language model */
-  bool dense_has_gelu;        /* behind dense, whatever activation the layers have; else it is theirs */
-  const char *table, *bias;   /* its projection: stored where it is not tied; the bias */
-  const char *bias_again;     /* the name under which the bias may be stored, too: it counts */
-  const char *pooler;         /* of the first token, in the base model */
+  const char *dense, *norm; /* of the masked language model */
+  bool dense_has_gelu;      /* behind dense, whatever activation the layers have; else it is theirs */
+  const char *table, *bias; /* its projection: stored where it is not tied; the bias */
+  const char *bias_again;   /* the name under which the bias may be stored, too: it counts */
+  const char *pooler;       /* of the first token, in the base model */
   vkf_activation pooler_activation;
   const char *sequence_dense; /* of the first token, where sequences are classified */
   vkf_activation sequence_activation;

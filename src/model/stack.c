@@ -203,14 +203,17 @@ vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf
   VKF_CALL(refuse_more_layers(net, stack, names->layers, n_stored));
   stack->layers = vkf_arena_alloc(&net->arena, stack->n_layers, sizeof *stack->layers);
   if (stack->layers == NULL) return VKF_ERROR_MEMORY;
+  const uint32_t n_inner = VKF_MAX(stack->n_inner, 1u), n_turns = stack->n_layers / n_inner;
   for (uint32_t i = 0, last = UINT32_MAX; i < stack->n_layers; i++) {
-    uint32_t stored = (uint32_t)((uint64_t)i * n_stored / stack->n_layers);
-    if (stored == last) {
-      stack->layers[i] = stack->layers[i - 1];
+    const uint32_t stored = (uint32_t)((uint64_t)(i / n_inner) * n_stored / n_turns);
+    if (stored == last && i % n_inner == 0) {
+      for (uint32_t k = 0; k < n_inner; k++) stack->layers[i + k] = stack->layers[i + k - n_inner];
+      i += n_inner - 1;
       continue;
     }
     last = stored;
     snprintf(prefix, sizeof prefix, "%s%u.", names->layers, stored);
+    if (names->inner) snprintf(prefix, sizeof prefix, "%s%u.%s%u.", names->layers, stored, names->inner, i % n_inner);
     snprintf(c.block, sizeof c.block, "%s.%u", stack->name, i);
     VKF_CALL(layer(&c, names, &stack->layers[i]));
   }
