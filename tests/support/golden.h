@@ -33,16 +33,22 @@ static inline int golden_is_folder(const struct dirent *entry) {
   return file != NULL;
 }
 
+/* Is folder or sentence i in VKF_GOLDEN_SHARE? */
+static inline bool golden_is_in_share(size_t i) {
+  const char *share = getenv("VKF_GOLDEN_SHARE");
+  size_t stride = 1, first = 0;
+  if (share && (sscanf(share, "%zu,%zu", &stride, &first) != 2 || first >= stride))
+    fail_msg("VKF_GOLDEN_SHARE: expected STRIDE,FIRST with FIRST below STRIDE, found \"%s\"", share);
+  return i % stride == first;
+}
+
 /* Calls visit for each folder, in the order of names; there is at least one. */
 static inline void golden_each(driver *d, void (*visit)(driver *d, const char *folder)) {
   struct dirent **entries = NULL;
-  int n = scandir(golden_dir(), &entries, golden_is_folder, alphasort), stride = 1, first = 0;
-  const char *share = getenv("VKF_GOLDEN_SHARE");
-  if (share && (sscanf(share, "%d,%d", &stride, &first) != 2 || stride < 1 || first < 0 || first >= stride))
-    fail_msg("VKF_GOLDEN_SHARE: expected STRIDE,FIRST with FIRST below STRIDE, found \"%s\"", share);
+  int n = scandir(golden_dir(), &entries, golden_is_folder, alphasort);
   assert_between(n, 1, 1000);
   for (int i = 0; i < n; i++) {
-    if (i % stride == first) {
+    if (golden_is_in_share((size_t)i)) {
       print_message("  %s\n", entries[i]->d_name);
       visit(d, entries[i]->d_name);
     }
