@@ -93,7 +93,7 @@ static void test_slots_beside_runs(void **state) {
     driver_ok(d, vkf_session_create(model, &params, &sessions[s]));
     assert_int_equal(vkf_session_encode(sessions[s], 1, source, 4), VKF_OK);
     for (size_t i = 0; i < VKF_COUNT(ids); i++) {
-      vkf_result *between = s ? run(sessions[s], MOST_ROWS, MOST_LENGTH / 4 * (i + 1)) : NULL;
+      vkf_result *between = s ? run(sessions[s], MOST_ROWS, MOST_LENGTH / 8 * (i + 1)) : NULL;
       assert_int_equal(vkf_session_feed(sessions[s], 1, ids + i, 1, 1), VKF_OK);
       assert_int_equal(vkf_session_step(sessions[s]), VKF_OK);
       vkf_result_destroy(&between);

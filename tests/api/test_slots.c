@@ -114,7 +114,9 @@ static void fed_in_any_way(void **state) {
 }
 
 /* Prompts, chunks of prompts and single ids of slots of other lengths in one step, which is one submit; or, where so
- * few rows fit into one, several, whose borders fall into the ids of a slot. */
+ * few rows fit into one, several, whose borders fall into the ids of a slot. A GPU's kernels take half a second a
+ * submit of the large vocabulary on a software driver, so there the small model alone has steps of one row and of
+ * three. */
 static void side_by_side(void **state) {
   static const uint32_t most_rows[] = {0, 7, 3, 1}; /* 0: as it is */
   for (size_t i = 0; i < VKF_COUNT(folders) * VKF_COUNT(most_rows); i++) {
@@ -122,6 +124,7 @@ static void side_by_side(void **state) {
     bench b;
     size_t first[N_SLOTS] = {0};
     const uint32_t most = most_rows[i / VKF_COUNT(folders)];
+    if (getenv("VKF_TEST_LIMITS") && i % VKF_COUNT(folders) > 0 && most > 0 && most < 7) continue;
     open_bench(&b, *state, folders[i % VKF_COUNT(folders)]);
     if (most) b.session->slots->steps.most_rows = most;
     for (size_t slot = 0; slot < N_SLOTS; slot++) begin(&b, slot);
