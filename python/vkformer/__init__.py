@@ -18,6 +18,7 @@ import os
 import queue
 import signal
 import struct
+import sys
 import threading
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -237,30 +238,54 @@ def _grouped(texts: List[str], n: int) -> Sequence[Any]:
 class _CtrlC:
     """Ctrl-C during a session's call is noted, stops the call and is raised at its end.
 
-    Python would raise it where a callback begins, before any `try` there, and ctypes would lose it.
+    Python would raise it where a callback begins, before any `try` there, and ctypes would lose it. What handlers of
+    other signals raise there is kept and raised, too.
     """
 
     came = raises = False
 
-    def __enter__(self) -> None:
-        handler = signal.getsignal(signal.SIGINT)
-        is_ours = isinstance(getattr(handler, "__self__", None), _CtrlC)  # in a callback of another session's call
+    def __init__(self) -> None:
+        self._runs = threading.Lock()
+        self._kept: Optional[BaseException] = None
+
+    @contextlib.contextmanager
+    def during(self) -> Iterator[None]:
+        """Around a call. One beside another, or within its callback, changes nothing: the library refuses it."""
+        if not self._runs.acquire(blocking=False):
+            yield
+            return
         is_main = threading.current_thread() is threading.main_thread()
-        self._before = handler if is_main and (is_ours or handler is signal.default_int_handler) else None
-        if self._before:
+        hook, handler = sys.unraisablehook, signal.getsignal(signal.SIGINT)
+        is_ours = isinstance(getattr(handler, "__self__", None), _CtrlC)  # in a callback of another session's call
+        is_taken = is_main and (is_ours or handler is signal.default_int_handler)
+
+        def keep(what: Any) -> None:
+            if "ctypes callback" in (what.err_msg or ""):
+                self._kept, self.came = what.exc_value, True
+            else:
+                hook(what)
+
+        if is_main:
+            sys.unraisablehook = keep
+        if is_taken:
             signal.signal(signal.SIGINT, self._note)
+        try:
+            yield
+        finally:
+            if is_taken:
+                signal.signal(signal.SIGINT, handler)
+            if is_main:
+                sys.unraisablehook = hook
+            came, kept = self.came, self._kept
+            self.came, self._kept = False, None
+            self._runs.release()
+        if came:
+            raise kept or KeyboardInterrupt
 
     def _note(self, *_: Any) -> None:
         if self.raises:
             raise KeyboardInterrupt
         self.came = True
-
-    def __exit__(self, *_: Any) -> None:
-        if self._before:
-            signal.signal(signal.SIGINT, self._before)
-        if self.came:
-            self.came = False
-            raise KeyboardInterrupt
 
 
 # ---- models and sessions ---------------------------------------------------------------------------------------------
@@ -372,7 +397,7 @@ class Session:
             raise Error(status, _lib.vkf_session_message(self._handle).decode("utf-8", "replace"))
 
     def _call(self, function: Any, *arguments: Any) -> None:
-        with self._ctrl_c:
+        with self._ctrl_c.during():
             status = function(self._handle, *arguments)
         self._check(status)
 
@@ -444,7 +469,7 @@ class Session:
             on_text=c.TextFn(call) if on_text else c.TextFn(),
         )
         with _Result() as result:
-            with ctrl_c:
+            with ctrl_c.during():
                 status = _lib.vkf_session_generate_text(
                     self._handle, _text_list(prompts), len(prompts), ctypes.byref(params), ctypes.byref(result.handle)
                 )
