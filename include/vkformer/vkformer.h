@@ -99,7 +99,7 @@ typedef enum vkf_status {
   VKF_ERROR_DEVICE = 8,        /* a Vulkan call failed */
   VKF_ERROR_DEVICE_LOST = 9,   /* the device was lost: every call that uses it fails; you may open a new device */
   VKF_ERROR_NUMERIC = 10,      /* a logit or an output is not finite */
-  VKF_ERROR_STOPPED = 11       /* a callback asked to stop; where it is told what is generated, the result has that */
+  VKF_ERROR_STOPPED = 11       /* a callback asked to stop. One that is told what is generated leaves a result of it */
 } vkf_status;
 
 /* "0.1.0": the version of the library that is linked. */
@@ -390,12 +390,13 @@ VKF_API vkf_status vkf_model_get_attention(const vkf_model *model, vkf_attention
 
 /* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
-/* A session runs a model in one thread: it has the caches of keys and values and all other memory of its runs. Sessions
- * of one model share its weights. What a session computes does not depend on other sessions. */
-/* Called now and then while a call of a session computes, on the thread of that call. Non-zero stops the call, which
- * returns VKF_ERROR_STOPPED without a result. */
+/* Called now and then while a call of a session computes, on the thread of that call, but not while it tokenizes texts
+ * or makes kernels. Non-zero stops the call, which returns VKF_ERROR_STOPPED without a result. Slots keep what they
+ * were fed: the next vkf_session_step() computes it. */
 typedef int (*vkf_stop_fn)(void *user);
 
+/* A session runs a model in one thread: it has the caches of keys and values and all other memory of its runs. Sessions
+ * of one model share its weights. What a session computes does not depend on other sessions. */
 typedef struct vkf_session_params {
   size_t size;             /* sizeof(vkf_session_params) */
   uint32_t n_slots;        /* sequences for loops of your own, see "steps" */

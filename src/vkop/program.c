@@ -102,12 +102,15 @@ static vkf_status submit_segments(vkf_program *p, uint32_t first, uint32_t end) 
   vkf_status st = VKF_OK;
   vkop_backend *b = p->backend;
   vkf_gpu_block *gpu[MAX_SEGMENTS];
-  uint64_t serial = 0, begin = vkf_clock_ns();
+  uint64_t serial = 0, previous = 0, begin = vkf_clock_ns();
   double all = 0;
   while (first < end) {
     uint32_t n = 0;
     double effort = 0;
+    /* Two are under way at most, so that somebody is asked while the device computes. */
+    if (b->base.should_stop && previous) VKF_TRY(vkf_gpu_wait(b->device, previous));
     VKF_TRY(vkf_backend_ask(&b->base));
+    previous = serial;
     while (first < end && n < MAX_SEGMENTS && (!n || (effort + p->segments[first].effort) * b->pace <= b->submit_ns)) {
       effort += p->segments[first].effort;
       gpu[n++] = p->segments[first++].gpu;

@@ -525,6 +525,7 @@ static void calls_are_stopped(void **state) {
   vkf_result_destroy(&result);
   for (int at = 1; at < 6; at++) {
     s.left = at;
+    s.inside = VKF_OK;
     assert_int_equal(vkf_session_translate(s.session, texts, 2, &beams, &result), VKF_ERROR_STOPPED);
     assert_null(result);
     assert_int_equal(s.inside, VKF_ERROR_ARGUMENT);
@@ -536,6 +537,42 @@ static void calls_are_stopped(void **state) {
   assert_int_equal(vkf_session_translate(s.session, texts, 2, &beams, &result), VKF_OK);
   assert_string_equal(vkf_result_text(result, 0), before);
   vkf_result_destroy(&result);
+  vkf_session_destroy(&s.session);
+  vkf_model_close(&model);
+}
+
+/* What was fed is computed by the next step, an encoder's run by the next call. */
+static void stopped_slots_go_on(void **state) {
+  static const int32_t source[] = {5, 6, 7, 1}, ids[] = {0, 9, 11};
+  driver *d = *state;
+  vkf_model *model = NULL;
+  stopping s = {0};
+  float *expected = NULL;
+  const vkf_session_params params = {VKF_SESSION_PARAMS_INIT,    .n_slots = 1, .slot_tokens = 16, .source_tokens = 16,
+                                     .should_stop = should_stop, .user = &s};
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &model));
+  assert_int_equal(vkf_session_create(model, &params, &s.session), VKF_OK);
+  for (int stops = 0; stops < 2; stops++) {
+    size_t n = 0, n_vocab = 8000;
+    s.left = stops;
+    if (stops) assert_int_equal(vkf_session_encode(s.session, 0, source, 4), VKF_ERROR_STOPPED);
+    assert_int_equal(vkf_session_encode(s.session, 0, source, 4), VKF_OK);
+    assert_int_equal(vkf_session_feed(s.session, 0, ids, 3, 1), VKF_OK);
+    s.left = stops;
+    if (stops) assert_int_equal(vkf_session_step(s.session), VKF_ERROR_STOPPED);
+    assert_int_equal(vkf_session_step(s.session), VKF_OK);
+    const float *logits = vkf_session_logits(s.session, 0, &n);
+    assert_int_equal(n, 1);
+    if (stops) {
+      assert_memory_equal(logits, expected, n_vocab * sizeof *logits);
+    } else {
+      expected = malloc(n_vocab * sizeof *expected);
+      assert_non_null(expected);
+      memcpy(expected, logits, n_vocab * sizeof *expected);
+    }
+    assert_int_equal(vkf_session_truncate(s.session, 0, 0), VKF_OK);
+  }
+  free(expected);
   vkf_session_destroy(&s.session);
   vkf_model_close(&model);
 }
@@ -559,4 +596,5 @@ DRIVER_MAIN(DRIVER_TEST_PLAIN(threads_have_the_bits_of_one), DRIVER_TEST(threads
             DRIVER_TEST(a_second_thread_is_refused), DRIVER_TEST(a_closed_model_parts_its_sessions),
             DRIVER_TEST(a_model_that_closes_waits), DRIVER_TEST(a_callback_runs_another_session),
             cmocka_unit_test(a_log_uses_sessions_while_the_model_closes),
-            DRIVER_TEST(a_child_drops_what_its_parent_made), DRIVER_TEST(calls_are_stopped), DRIVER_TEST(bad_arguments))
+            DRIVER_TEST(a_child_drops_what_its_parent_made), DRIVER_TEST(calls_are_stopped),
+            DRIVER_TEST(stopped_slots_go_on), DRIVER_TEST(bad_arguments))
