@@ -54,7 +54,7 @@ json_t *tool_read_json(const char *path) {
   free(text);
   if (json) return json;
   if (packing) {
-    tool_error("%s: expected JSON, found what %s compressed: decompress it by %s -d", path, packing, packing);
+    tool_error("%s: expected JSON, found what %s compressed: decompress it by %s -dc < FILE", path, packing, packing);
     return NULL;
   }
   if (has_mark) {

@@ -67,8 +67,8 @@ static int open_packed(tool_source *s) {
   }
 #endif
   return tool_error(
-      "%s: expected text, found what %s compressed, which this vkformer cannot decompress: put "
-      "`%s -dc |` before this command",
+      "%s: expected text, found what %s compressed, which this vkformer cannot decompress: give it what "
+      "`%s -dc FILE` prints, as standard input",
       s->name, packing, packing);
 }
 

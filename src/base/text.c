@@ -56,9 +56,9 @@ const char *vkf_packed(const void *bytes, size_t n) {
   static const struct {
     const char *begin, *what;
     size_t n;
-  } rows[] = {{"\x1f\x8b", "what gzip compressed: decompress it by gzip -d", 2},
-              {"\x28\xb5\x2f\xfd", "what zstd compressed: decompress it by zstd -d", 4},
-              {"\xfd\x37zXZ", "what xz compressed: decompress it by xz -d", 5}};
+  } rows[] = {{"\x1f\x8b", "what gzip compressed: decompress it by gzip -dc < FILE", 2},
+              {"\x28\xb5\x2f\xfd", "what zstd compressed: decompress it by zstd -dc < FILE", 4},
+              {"\xfd\x37zXZ", "what xz compressed: decompress it by xz -dc < FILE", 5}};
   for (size_t i = 0; i < VKF_COUNT(rows); i++)
     if (n >= rows[i].n && memcmp(bytes, rows[i].begin, rows[i].n) == 0) return rows[i].what;
   return NULL;

@@ -70,14 +70,14 @@ const vkf_generation_key vkf_decode_generation_keys[] = {
     {"max_matching_ngram_size", VKF_KEY_FREE, 0, 0},
     {"assistant_lookbehind", VKF_KEY_FREE, 0, 0},
     {"target_lookbehind", VKF_KEY_FREE, 0, 0},
-    /* it changes every score of a row, and exponential_decay_length_penalty adds a part of the score that it finds: no
-     * kind of edit does either */
+    /* all scores of a row would change, which no kind of edit does */
     {"remove_invalid_values", VKF_KEY_NO_FALSE, 0, 0},
     {"low_memory", VKF_KEY_NO_FALSE, 0, 0},
     {"token_healing", VKF_KEY_NO_FALSE, 0, 0},
     {"is_assistant", VKF_KEY_NO_FALSE, 0, 0},
     {"guidance_scale", VKF_KEY_NO_NUMBER, 0, 1},
     {"penalty_alpha", VKF_KEY_NO_NUMBER, 0, 0},
+    /* adds a part of the score that it finds, which no kind of edit does */
     {"exponential_decay_length_penalty", VKF_KEY_NO, 0, 0},
     {"constraints", VKF_KEY_NO, 0, 0},
     {"forced_decoder_ids", VKF_KEY_NO, 0, 0},
@@ -168,9 +168,8 @@ static vkf_status read_biases(vkf_generation_reader *r, vkf_file_value value, vk
     VKF_CALL(vkf_file_json_as_array(vkf_file_json_at(value, i), &pair));
     if (vkf_file_json_count(pair) != 2)
       return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT,
-                          "%s: key \"%s\": expected [[id, ...], number], found %zu of "
-                          "the two",
-                          r->source, pair.path, vkf_file_json_count(pair));
+                          "%s: key \"%s\": expected a pair [[id, ...], number], found %zu elements", r->source,
+                          pair.path, vkf_file_json_count(pair));
     all[i].at = (uint32_t)i;
     VKF_CALL(vkf_file_json_as_array(vkf_file_json_at(pair, 0), &ids));
     VKF_CALL(read_ids(r, ids, &all[i].ids));

@@ -149,7 +149,7 @@ static void text_that_is_not_json(void **state) {
       {"{\"a\":\"\xff\"}", "unable to decode byte"},
       {"[1,2", "line 1"},
       {"\xef\xbb\xbf{}", "c.json: expected JSON, found a byte-order mark of UTF-8 before it"},
-      {"\x1f\x8b\x08", "c.json: expected JSON, found what gzip compressed: decompress it by gzip -d"},
+      {"\x1f\x8b\x08", "c.json: expected JSON, found what gzip compressed: decompress it by gzip -dc < FILE"},
       {"\x28\xb5\x2f\xfd", "c.json: expected JSON, found what zstd compressed"},
       {"\xfd\x37zXZ", "c.json: expected JSON, found what xz compressed"},
   };

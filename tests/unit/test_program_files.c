@@ -220,7 +220,7 @@ static void test_byte_order_marks(void **state) {
       {"$P op matmul -i $T/mark.json -o $T/o.json", 4, "", "mark.json: " MARK},
       {"$P info $T/m.config", 4, "", "m.config/config.json: " MARK},
       {"gzip -c $T/near.json > $T/packed.json && $P op matmul -i $T/packed.json -o $T/o.json", 4, "",
-       "packed.json: expected JSON, found what gzip compressed: decompress it by gzip -d"},
+       "packed.json: expected JSON, found what gzip compressed: decompress it by gzip -dc < FILE"},
       {"$P tokenize -m $T/m.words a", 4, "", "m.words/tokenizer.json: " MARK},
       {"$P tokenize -m $T/m.names a", 4, "", "m.names/tokenizer_config.json: " MARK},
   };
