@@ -105,11 +105,15 @@ static vkf_status map_gemma(vkf_net *net, vkf_file_value config, vkf_model_stack
 }
 
 /* Queries, keys and values are one tensor, gates and what they multiply another. All scalings are longrope there,
- * whatever they were called. */
+ * whatever they were called: none is computed. */
 static vkf_status map_phi3(vkf_net *net, vkf_file_value config, vkf_model_stack_names *names) {
   names->self.packed = "self_attn.qkv_proj.";
   names->ffn_gate = names->ffn_in = "mlp.gate_up_proj.";
-  return vkf_model_only_absent(net, config, "rope_scaling");
+  vkf_file_value rope;
+  VKF_CALL(vkf_model_only_absent(net, config, "rope_scaling"));
+  VKF_CALL(vkf_file_json_find_object(config, "rope_parameters", &rope));
+  VKF_CALL(vkf_model_only_string(net, rope, "rope_type", "default"));
+  return vkf_model_only_string(net, rope, "type", "default");
 }
 
 /* Layer norms without parameters. */

@@ -725,6 +725,8 @@ static void options_are_refused_by_name(void **state) {
   refused("families/gemma", NULL, "use_bidirectional_attention", "true", "use_bidirectional_attention true");
   refused("families/phi3", NULL, "rope_scaling", "{\"type\": \"su\"}", "rope_scaling");
   refused("families/phi3", "rope_parameters", "rope_type", "\"longrope\"", "rope_parameters.rope_type \"longrope\"");
+  refused("families/phi3", NULL, "rope_parameters", "{\"rope_type\": \"yarn\", \"factor\": 2}", "rope_type \"yarn\"");
+  refused("families/phi3", NULL, "rope_parameters", "{\"type\": \"linear\", \"factor\": 2}", "type \"linear\"");
   refused("families/olmo", NULL, "clip_qkv", "8.0", "clip_qkv");
   refused("families/umt5", NULL, "is_encoder_decoder", "false", "is_encoder_decoder false");
   refused("families/umt5", NULL, "architectures", "[\"UMT5ForTokenClassification\"]", "UMT5ForTokenClassification");
