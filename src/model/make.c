@@ -14,6 +14,7 @@
 typedef struct maker {
   vkf_env *env;
   const vkf_array *arrays;
+  const float *constants; /* of each array that has no random numbers */
   const vkf_make_params *params;
   double deviation;
   uint64_t done_bytes, all_bytes;
@@ -29,11 +30,11 @@ static double nearly_normal(uint64_t bits) {
 static vkf_status fill(void *user, size_t index, size_t first, size_t n, void *dst) {
   maker *m = user;
   const vkf_array *a = &m->arrays[index];
-  bool is_bias = vkf_ends_with(a->name, "bias"), is_constant = is_bias || a->rank == 1;
+  bool is_constant = vkf_ends_with(a->name, "bias") || a->rank == 1;
   uint16_t *halves = dst;
   float *floats = dst;
   for (size_t i = 0; i < n; i++) {
-    float value = is_bias ? 0 : 1;
+    float value = m->constants[index];
     if (!is_constant) value = (float)(m->deviation * nearly_normal(vkf_rng_u64(m->params->seed, index, first + i)));
     if (a->dtype == VKF_F32)
       floats[i] = value;
@@ -68,16 +69,29 @@ static const char *stored_name(const vkf_net *net, const char *name) {
   return strncmp(name, net->base != NULL ? net->base : "", base) == 0 ? name + base : name;
 }
 
+/* What the model adds to the numbers of a tensor. */
+static float plus_of(const vkf_net *net, const vkf_file_tensor *t) {
+  for (uint32_t i = 0; i < net->n_weights; i++)
+    if (net->weights[i].plus != 0 && net->weights[i].parts[0].tensor == t) return net->weights[i].plus;
+  return 0;
+}
+
 static vkf_status write_weights(const vkf_net *net, maker *m, const char *path) {
+  vkf_status st = VKF_ERROR_MEMORY;
   vkf_array *arrays = vkf_env_alloc(net->env, net->n_wanted, sizeof *arrays);
-  if (arrays == NULL) return VKF_ERROR_MEMORY;
+  float *constants = vkf_env_alloc(net->env, net->n_wanted, sizeof *constants);
+  if (arrays == NULL || constants == NULL) goto done;
   for (uint32_t i = 0; i < net->n_wanted; i++) {
     const vkf_file_tensor *t = net->wanted[i];
     arrays[i] = (vkf_array){.name = stored_name(net, t->name), .dtype = m->params->dtype, .rank = t->rank};
     memcpy(arrays[i].shape, t->shape, sizeof t->shape);
+    constants[i] = vkf_ends_with(t->name, "bias") ? 0 : 1 - plus_of(net, t);
   }
   m->arrays = arrays;
-  vkf_status st = vkf_file_tensors_write_filled(net->env, path, arrays, net->n_wanted, fill, m);
+  m->constants = constants;
+  st = vkf_file_tensors_write_filled(net->env, path, arrays, net->n_wanted, fill, m);
+done:
+  vkf_env_free(net->env, constants);
   vkf_env_free(net->env, arrays);
   return st;
 }

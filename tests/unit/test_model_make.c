@@ -15,7 +15,7 @@
 #include <vkformer/lab.h>
 
 #include "file/safetensors.h"
-#include "model/model.h"
+#include "model/internal.h"
 #include "support/range.h"
 
 #define GOLDEN VKF_SOURCE_DIR "/tests/golden/"
@@ -172,6 +172,30 @@ static void test_numbers(void **state) {
   empty(folder);
 }
 
+/* Norms that add to the stored scales have scales of 1. */
+static void test_norms_that_add(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_net *net = NULL;
+  uint32_t n_norms = 0;
+  vkf_env_init(&env, NULL);
+  ok(&env, vkf_model_folder_make(&env, GOLDEN "families/gemma/config.json", folder,
+                                 &(vkf_make_params){VKF_MAKE_PARAMS_INIT, .seed = 1}));
+  ok(&env, vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &net));
+  for (uint32_t i = 0; i < net->n_weights; i++) {
+    static float scale[4096];
+    if (strstr(net->infos[i].name, "norm") == NULL) continue;
+    assert_in_range(net->infos[i].shape[0], 1, VKF_COUNT(scale));
+    vkf_model_load_weight(net, i, 0, net->infos[i].shape[0], scale);
+    for (uint32_t k = 0; k < net->infos[i].shape[0]; k++) assert_true(scale[k] == 1);
+    n_norms++;
+  }
+  assert_between(n_norms, 3, 1000);
+  vkf_model_net_close(&net);
+  empty(folder);
+  assert_int_equal(env.live_bytes, 0);
+}
+
 /* ---- refusals and failures --------------------------------------------------------------------------------------- */
 
 static void refuse(const char *config, const char *target, vkf_dtype dtype, vkf_status status, const char *words) {
@@ -243,6 +267,7 @@ static void test_whole_or_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_families), cmocka_unit_test(test_numbers),
-                                     cmocka_unit_test(test_refusals), cmocka_unit_test(test_whole_or_nothing)};
+                                     cmocka_unit_test(test_norms_that_add), cmocka_unit_test(test_refusals),
+                                     cmocka_unit_test(test_whole_or_nothing)};
   return cmocka_run_group_tests(tests, prepare, clean);
 }
