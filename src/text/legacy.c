@@ -21,6 +21,8 @@ static const vkf_text_legacy_class CLASSES[] = {
     {"Bart", "bart", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"GPT2", "gpt2", VKF_LEGACY_BYTE_BPE, {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}, -1, -1},
     {"T5", "t5", VKF_LEGACY_SENTENCEPIECE, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_LEGACY_EOS},
+    {"T5", "mt5", VKF_LEGACY_SENTENCEPIECE, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_LEGACY_EOS},
+    {"T5", "umt5", VKF_LEGACY_SENTENCEPIECE, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_LEGACY_EOS},
     {"Llama", "llama", VKF_LEGACY_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_LEGACY_BOS, -1},
     {"Llama", "mistral", VKF_LEGACY_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_LEGACY_BOS, -1},
     {"Marian", "marian", VKF_LEGACY_MARIAN, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_LEGACY_EOS},

@@ -69,7 +69,7 @@ static vkf_status add_decoder_tokens(vkf_text_legacy *o) {
 static vkf_status add_extra_ids(vkf_text_legacy *o) {
   const json_t *field = json_object_get(o->config, "extra_ids");
   json_int_t n = json_is_number(field) ? (json_int_t)VKF_MAX(VKF_MIN(json_number_value(field), 1000.0), 0.0) : 100;
-  if (strcmp(o->row->model_type, "t5") != 0 || json_object_get(o->config, "added_tokens_decoder") != NULL)
+  if (strcmp(o->row->class_name, "T5") != 0 || json_object_get(o->config, "added_tokens_decoder") != NULL)
     return VKF_OK;
   vkf_status st = VKF_OK;
   for (json_int_t i = n - 1; i >= 0 && st == VKF_OK; i--) {

@@ -85,8 +85,14 @@ static void sentencepiece_classes(void **state) {
   files.tokenizer_config = file_of("{\"tokenizer_class\":\"T5Tokenizer\",\"extra_ids\":2}", "tokenizer_config.json");
   assert_round(&files, "ab</s>a", "3 6 2 7 2", "ab a");
   assert_round(&files, "<extra_id_0><extra_id_1>", "9 8 2", "");
-  files.spm = file_of_bytes(&two, "tokenizer.model");
+  static const char *const types[] = {"{\"model_type\":\"t5\"}", "{\"model_type\":\"mt5\"}",
+                                      "{\"model_type\":\"umt5\"}"};
   files.tokenizer_config = (vkf_text_file){0};
+  for (size_t i = 0; i < VKF_COUNT(types); i++) {
+    files.config = file_of(types[i], "config.json");
+    assert_round(&files, "ab</s>a<extra_id_0>", "3 6 2 7 107 2", "ab a");
+  }
+  files.spm = file_of_bytes(&two, "tokenizer.model");
   files.config = file_of("{\"model_type\":\"llama\"}", "config.json");
   assert_round(&files, "ab a", "1 3 6 7", "ab a");
   files.tokenizer_config = file_of(
