@@ -225,7 +225,7 @@ struct vkf_text_step {
     struct {
       const int32_t *ids;
       size_t n;
-    } around; /* post-processor: ids with one -1 where the text's ids are */
+    } around; /* post-processor: ids with one -1 where the text's ids are, VKF_TEXT_NO_ID: nothing */
   } u;
 };
 
@@ -389,6 +389,8 @@ typedef enum vkf_text_language_form {
   VKF_TEXT_LANGUAGE_ARROWS       /* >>en<< */
 } vkf_text_language_form;
 vkf_text_language_form vkf_text_language_form_of(vkf_text_string token);
+
+#define VKF_TEXT_NO_ID (-2) /* in a template: a language that is not chosen yet */
 
 typedef struct vkf_text_languages {
   vkf_text_language_form form;

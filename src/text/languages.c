@@ -12,16 +12,19 @@
 typedef struct scheme {
   const char *class_name, *model_type; /* model_type: where there is no class */
   vkf_text_language_form form;
-  bool is_first; /* the source language is before the text and the end behind it; else: end, language */
-  const char *source;
+  bool is_first;      /* the source language is before the text and the end behind it; else: end, language */
+  const char *source; /* without src_lang; NULL: none */
+  const char *codes;  /* of language_codes alone; NULL: of any */
 } scheme;
 
 static const scheme SCHEMES[] = {
-    {"MBart", "mbart", VKF_TEXT_LANGUAGE_CODE, false, "en_XX"},
-    {"MBart50", NULL, VKF_TEXT_LANGUAGE_CODE, true, "en_XX"},
-    {"Nllb", NULL, VKF_TEXT_LANGUAGE_CODE, true, "eng_Latn"},
-    {"M2M100", "m2m_100", VKF_TEXT_LANGUAGE_UNDERSCORES, true, "en"},
-    {"Marian", "marian", VKF_TEXT_LANGUAGE_ARROWS, true, NULL},
+    {"MBart", "mbart", VKF_TEXT_LANGUAGE_CODE, false, "en_XX", NULL},
+    {"MBart50", NULL, VKF_TEXT_LANGUAGE_CODE, true, "en_XX", NULL},
+    {"Nllb", NULL, VKF_TEXT_LANGUAGE_CODE, true, "eng_Latn", NULL},
+    {"M2M100", "m2m_100", VKF_TEXT_LANGUAGE_UNDERSCORES, true, "en", NULL},
+    {"Marian", "marian", VKF_TEXT_LANGUAGE_ARROWS, true, NULL, NULL},
+    {"PLBart", "plbart", VKF_TEXT_LANGUAGE_UNDERSCORES, false, "en_XX", "multi"},
+    {"PLBart", "plbart", VKF_TEXT_LANGUAGE_UNDERSCORES, false, NULL, NULL},
 };
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
@@ -44,7 +47,8 @@ vkf_text_language_form vkf_text_language_form_of(vkf_text_string t) {
   if (is_code(t)) return VKF_TEXT_LANGUAGE_CODE;
   if (t.size < 5) return VKF_TEXT_LANGUAGE_NONE;
   const char *end = t.data + t.size - 2;
-  if (memcmp(t.data, "__", 2) == 0 && memcmp(end, "__", 2) == 0 && span(t, 2, 'a', 'z') == t.size - 4)
+  if (memcmp(t.data, "__", 2) == 0 && memcmp(end, "__", 2) == 0 &&
+      (span(t, 2, 'a', 'z') == t.size - 4 || is_code((vkf_text_string){t.data + 2, t.size - 4})))
     return VKF_TEXT_LANGUAGE_UNDERSCORES;
   return memcmp(t.data, ">>", 2) == 0 && memcmp(end, "<<", 2) == 0 ? VKF_TEXT_LANGUAGE_ARROWS : VKF_TEXT_LANGUAGE_NONE;
 }
@@ -81,8 +85,10 @@ bool vkf_text_is_class(const char *name, const char *wanted) {
 static const scheme *find_scheme(const json_t *tokenizer_config, const json_t *config) {
   const char *class_name = json_string_value(json_object_get(tokenizer_config, "tokenizer_class"));
   const char *model_type = json_string_value(json_object_get(config, "model_type"));
+  const char *codes = json_string_value(json_object_get(tokenizer_config, "language_codes"));
   for (size_t i = 0; i < VKF_COUNT(SCHEMES); i++) {
     const scheme *s = &SCHEMES[i];
+    if (s->codes != NULL && (codes == NULL || strcmp(codes, s->codes) != 0)) continue;
     if (class_name != NULL && vkf_text_is_class(class_name, s->class_name)) return s;
     if (class_name == NULL && model_type != NULL && s->model_type != NULL && strcmp(model_type, s->model_type) == 0)
       return s;
@@ -110,8 +116,9 @@ static vkf_status load_scheme(vkf_text_tokenizer *t, vkf_arena *arena, const sch
   int32_t end = vkf_text_tokenizer_find(t, eos_name != NULL ? eos_name : "</s>");
   t->languages.form = s->form;
   if (s->form == VKF_TEXT_LANGUAGE_ARROWS || end < 0) return VKF_OK;
-  int32_t language = find_language(t, source != NULL ? source : s->source);
-  if (language < 0) return VKF_OK;
+  if (source == NULL) source = s->source;
+  int32_t language = source != NULL ? find_language(t, source) : VKF_TEXT_NO_ID;
+  if (language < 0 && source != NULL) return VKF_OK;
   bool is_first = s->is_first && !json_is_true(json_object_get(config, "legacy_behaviour"));
   const int32_t first[] = {language, -1, end}, last[] = {-1, end, language};
   int32_t *ids = set_template(t, arena, is_first ? first : last, 3);

@@ -28,6 +28,7 @@ static const vkf_text_legacy_class CLASSES[] = {
     {"Marian", "marian", VKF_LEGACY_MARIAN, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_LEGACY_EOS},
     {"MBart", "mbart", VKF_LEGACY_FAIRSEQ, ROBERTA_TOKENS, -1, VKF_LEGACY_EOS},
     {"MBart50", "mbart", VKF_LEGACY_FAIRSEQ, ROBERTA_TOKENS, -1, VKF_LEGACY_EOS},
+    {"PLBart", "plbart", VKF_LEGACY_FAIRSEQ, ROBERTA_TOKENS, -1, VKF_LEGACY_EOS},
     {"XLMRoberta", "xlm-roberta", VKF_LEGACY_FAIRSEQ, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"M2M100", "m2m_100", VKF_LEGACY_M2M, {"<unk>", "<s>", "</s>", "</s>", "<pad>"}, -1, VKF_LEGACY_EOS},
 };

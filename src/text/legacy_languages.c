@@ -18,6 +18,7 @@ static const char M2M100[] =
     "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
     "id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru "
     "sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu ";
+static const char PLBART[] = "java python en_XX ", PLBART_MULTI[] = "javascript php ruby go "; /* multi: behind both */
 static const char WMT21[] = "en ha is ja cs ru zh de ";
 
 static vkf_status put(vkf_text_legacy *o, const char *token, size_t id) {
@@ -37,13 +38,25 @@ static vkf_status put_names(vkf_text_legacy *o, const char *names, const char *a
   return st;
 }
 
+static vkf_status refuse_codes(vkf_text_legacy *o, const char *codes) {
+  return vkf_env_fail(o->loader->env, VKF_ERROR_UNSUPPORTED, "%s: language_codes \"%s\" is not supported",
+                      o->files->tokenizer_config.name, codes);
+}
+
 static vkf_status number_m2m(vkf_text_legacy *o) {
   const char *codes = json_string_value(json_object_get(o->config, "language_codes"));
   size_t id = json_object_size(o->vocab);
-  if (codes != NULL && strcmp(codes, "m2m100") != 0 && strcmp(codes, "wmt21") != 0)
-    return vkf_env_fail(o->loader->env, VKF_ERROR_UNSUPPORTED, "%s: language_codes \"%s\" is not supported",
-                        o->files->tokenizer_config.name, codes);
+  if (codes != NULL && strcmp(codes, "m2m100") != 0 && strcmp(codes, "wmt21") != 0) return refuse_codes(o, codes);
   return put_names(o, codes != NULL && strcmp(codes, "wmt21") == 0 ? WMT21 : M2M100, "__", &id);
+}
+
+/* "multi" has no mask. */
+static vkf_status number_plbart(vkf_text_legacy *o, size_t id) {
+  const char *codes = json_string_value(json_object_get(o->config, "language_codes"));
+  const bool is_multi = codes != NULL && strcmp(codes, "multi") == 0;
+  if (codes != NULL && !is_multi && strcmp(codes, "base") != 0) return refuse_codes(o, codes);
+  VKF_CALL(put_names(o, PLBART, "__", &id));
+  return is_multi ? put_names(o, PLBART_MULTI, "__", &id) : put(o, "<mask>", id);
 }
 
 /* The ids are <s> <pad> </s> <unk>, then the pieces that follow <unk> <s> </s> in the file; their ids are one more than
@@ -65,7 +78,7 @@ static vkf_status number_fairseq(vkf_text_legacy *o) {
   }
   if (strncmp(o->row->class_name, "MBart", 5) == 0) VKF_CALL(put_names(o, MBART, "", &id));
   if (strcmp(o->row->class_name, "MBart50") == 0) VKF_CALL(put_names(o, MBART50, "", &id));
-  return put(o, "<mask>", id);
+  return strcmp(o->row->class_name, "PLBart") == 0 ? number_plbart(o, id) : put(o, "<mask>", id);
 }
 
 vkf_status vkf_text_legacy_number_pieces(vkf_text_legacy *o) {
@@ -78,9 +91,10 @@ vkf_status vkf_text_legacy_add_languages(vkf_text_legacy *o) {
   json_t *id;
   json_object_foreach(o->vocab, key, id) {
     vkf_text_language_form form = vkf_text_language_form_of((vkf_text_string){key, strlen(key)});
+    const bool is_marked = form == VKF_TEXT_LANGUAGE_UNDERSCORES;
     bool is_language = (o->row->form == VKF_LEGACY_MARIAN && form == VKF_TEXT_LANGUAGE_ARROWS) ||
-                       (o->row->form == VKF_LEGACY_M2M && form == VKF_TEXT_LANGUAGE_UNDERSCORES) ||
-                       (o->row->form == VKF_LEGACY_FAIRSEQ && form == VKF_TEXT_LANGUAGE_CODE &&
+                       (o->row->form == VKF_LEGACY_M2M && is_marked) ||
+                       (o->row->form == VKF_LEGACY_FAIRSEQ && (is_marked || form == VKF_TEXT_LANGUAGE_CODE) &&
                         (size_t)json_integer_value(id) > o->spm->n_pieces);
     if (!is_language || !json_is_integer(id)) continue;
     VKF_CALL(vkf_text_legacy_add_token(o, key, (size_t)json_integer_value(id), false));

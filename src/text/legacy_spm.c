@@ -1,6 +1,8 @@
 /* legacy_spm: SentencePiece models, and those whose ids come from another file. */
 #include "text/legacy.h"
 
+#include <string.h>
+
 static vkf_status read_spm(vkf_text_legacy *o, const vkf_text_file *file, vkf_text_spm *out) {
   o->loader->stage = file->name;
   o->loader->type = NULL;
@@ -65,7 +67,12 @@ vkf_status vkf_text_legacy_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_lega
     VKF_TRY(load_ids(tokenizer, o));
   }
   if (marian) VKF_TRY(read_spm(o, &o->files->target_spm, &target));
-  VKF_TRY(vkf_text_spm_load_decoders(o->loader, marian ? &target : &spm, &tokenizer->decoders));
+  if (o->row != NULL && strcmp(o->row->class_name, "PLBart") == 0) {
+    tokenizer->cleans_up = true; /* where tokenizer_config.json does not say */
+    VKF_TRY(vkf_text_spm_load_join(o->loader, &tokenizer->decoders));
+  } else {
+    VKF_TRY(vkf_text_spm_load_decoders(o->loader, marian ? &target : &spm, &tokenizer->decoders));
+  }
   if (o->row != NULL) {
     VKF_TRY(vkf_text_legacy_add_tokens(o));
     VKF_TRY(vkf_text_legacy_add_languages(o));

@@ -1,7 +1,7 @@
 /* postprocess: the post-processors, which put special tokens around the ids of a text.
  *
- * Each is a template of ids, with -1 in place of the text's own ids. Refuses the kinds that are not in KINDS, and
- * templates that name an unknown special token or the second text of a pair.
+ * Each is a template of ids, with -1 in place of the text's own ids and VKF_TEXT_NO_ID where there is nothing. Refuses
+ * the kinds that are not in KINDS, and templates that name an unknown special token or the second text of a pair.
  */
 #include "text/internal.h"
 
@@ -120,9 +120,9 @@ vkf_status vkf_text_postprocess(const vkf_text_step *steps, const vkf_text_ids *
     next.n = 0;
     for (size_t i = 0; i < steps->u.around.n; i++) {
       const int32_t *id = &steps->u.around.ids[i];
-      if (*id < 0)
+      if (*id == -1)
         VKF_TRY(vkf_text_ids_append(&next, now.ids, now.n));
-      else
+      else if (*id != VKF_TEXT_NO_ID)
         VKF_TRY(vkf_text_ids_append(&next, id, 1));
     }
     vkf_text_ids swap = now;

@@ -46,5 +46,7 @@ vkf_status vkf_text_spm_load_model(vkf_text_loader *loader, const vkf_text_spm *
 vkf_status vkf_text_spm_load_normalizer(vkf_text_loader *loader, const vkf_text_spm *spm, vkf_text_step **out);
 /* The two decoders: bytes to characters, then pieces to text. */
 vkf_status vkf_text_spm_load_decoders(vkf_text_loader *loader, const vkf_text_spm *spm, vkf_text_step **out);
+/* As transformers' own classes join pieces, without SentencePiece. */
+vkf_status vkf_text_spm_load_join(vkf_text_loader *loader, vkf_text_step **out);
 
 #endif

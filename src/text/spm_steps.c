@@ -223,6 +223,41 @@ static vkf_status decode(const vkf_text_step *step, vkf_text_decode_state *state
   return st;
 }
 
+/* All pieces as they are, joined, without the spaces around the whole; those at the end are held. */
+static vkf_status join(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
+                       const vkf_text_sink *out) {
+  vkf_text text;
+  vkf_text_init(&text, step->env);
+  for (size_t at = 0; !in->is_end && at < in->text.size;) {
+    const char *c = in->text.data + at;
+    const bool is_mark = in->text.size - at >= 3 && memcmp(c, SPACE_MARK, 3) == 0;
+    at += is_mark ? 3 : 1;
+    if (is_mark || *c == ' ') {
+      if (state->flag) vkf_text_append(&state->held, " ", 1);
+      continue;
+    }
+    vkf_text_append(&text, state->held.data, state->held.size);
+    vkf_text_append(&text, c, 1);
+    state->held.size = 0;
+    state->flag = true;
+  }
+  vkf_status st = vkf_text_status(&state->held);
+  if (st == VKF_OK) st = vkf_text_status(&text);
+  if (st == VKF_OK) st = vkf_text_emit_part(out, state, (vkf_text_string){text.data, text.size}, in->is_end);
+  vkf_text_finish(&text);
+  return st;
+}
+
+vkf_status vkf_text_spm_load_join(vkf_text_loader *loader, vkf_text_step **out) {
+  static const vkf_text_kind KIND = {.type = "Join", .decode = join};
+  vkf_text_step *step = vkf_arena_alloc(loader->arena, 1, sizeof(*step));
+  if (step == NULL) return VKF_ERROR_MEMORY;
+  step->kind = &KIND;
+  step->env = loader->env;
+  *out = step;
+  return VKF_OK;
+}
+
 vkf_status vkf_text_spm_load_decoders(vkf_text_loader *loader, const vkf_text_spm *spm, vkf_text_step **out) {
   static const vkf_text_kind KIND = {.type = "SentencePiece", .decode = decode};
   vkf_status st = VKF_OK;

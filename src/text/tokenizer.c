@@ -32,9 +32,9 @@ done:
 static vkf_status load_clean_up(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const vkf_text_file *file) {
   vkf_status st = VKF_OK;
   json_t *config = NULL;
-  bool is_asked = false;
+  bool is_asked = tokenizer->cleans_up;
   VKF_TRY(vkf_text_load_object(loader, file, &config));
-  VKF_TRY(vkf_text_load_bool(loader, config, "clean_up_tokenization_spaces", false, &is_asked));
+  VKF_TRY(vkf_text_load_bool(loader, config, "clean_up_tokenization_spaces", is_asked, &is_asked));
   tokenizer->cleans_up = is_asked && (tokenizer->model.merges == NULL || tokenizer->remap != NULL);
 done:
   json_decref(config);

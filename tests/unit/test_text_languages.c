@@ -77,6 +77,90 @@ static void recorded(void **state) {
   free((char *)vectors.data);
 }
 
+/* What PLBartTokenizer makes of texts, and of their ids (plbart/make.py). */
+static void plbart(void **state) {
+  (void)state;
+  vkf_text_file vectors = read_file("tests/data/tokenizers/plbart", "vectors.jsonl");
+  size_t n_lines = 0;
+  for (char *line = strtok((char *)vectors.data, "\n"); line; line = strtok(NULL, "\n"), n_lines++) {
+    char config[200], want[400] = "";
+    json_t *json = json_loads(line, 0, NULL), *id;
+    const char *language = json_string_value(json_object_get(json, "language"));
+    int32_t list[100];
+    size_t i, n = 0;
+    json_array_foreach(json_object_get(json, "ids"), i, id) {
+      assert_true(i < VKF_COUNT(list));
+      list[i] = (int32_t)json_integer_value(id);
+      n += (size_t)snprintf(want + n, sizeof want - n, "%s%d", i ? " " : "", (int)list[i]);
+    }
+    snprintf(config, sizeof config, "{\"tokenizer_class\": \"PLBartTokenizer\", \"language_codes\": \"%s\"}",
+             json_string_value(json_object_get(json, "codes")));
+    vkf_text_files files = {.spm = read_file(FOLDER, "sentencepiece.bpe.model"),
+                            .tokenizer_config = file_of(config, "tokenizer_config.json")};
+    vkf_env env;
+    vkf_text text;
+    vkf_text_languages_before before;
+    int32_t begin = 0;
+    vkf_text_tokenizer *tokenizer = open_files(&env, &files);
+    vkf_text_init(&text, &env);
+    assert_int_equal(vkf_text_languages_use(tokenizer, language, NULL, &before, &begin), VKF_OK);
+    assert_ids(tokenizer, &env, json_string_value(json_object_get(json, "text")), want);
+    assert_int_equal(vkf_text_tokenizer_decode(tokenizer, list, i, true, &text), VKF_OK);
+    vkf_text_append(&text, "", 0);
+    assert_string_equal(text.data, json_string_value(json_object_get(json, "decoded")));
+    vkf_text_finish(&text);
+    if (n_lines == 0) {
+      assert_int_equal(vkf_text_languages_use(tokenizer, "java", "python", &before, &begin), VKF_OK);
+      assert_int_equal(begin, 152);
+      assert_ids(tokenizer, &env, "", "2 151");
+      vkf_text_languages_restore(tokenizer, &before);
+      assert_ids(tokenizer, &env, "", "2");
+    }
+    close_tokenizer(&env, tokenizer);
+    json_decref(json);
+    free_files(&files);
+  }
+  assert_int_equal(n_lines, 74);
+  free((char *)vectors.data);
+}
+
+/* What the files of a PLBart tokenizer say: the language, and whether texts are cleaned up. */
+static void plbart_config(void **state) {
+  (void)state;
+  static const struct {
+    const char *config, *ids, *decoded;
+  } rows[] = {
+      {"{}", "26 4 5 2", "the."},
+      {"{\"src_lang\": \"java\"}", "26 4 5 2 151", "the."},
+      {"{\"src_lang\": \"__en_XX__\", \"language_codes\": \"base\"}", "26 4 5 2 153", "the."},
+      {"{\"src_lang\": \"php\", \"language_codes\": \"multi\"}", "26 4 5 2 155", "the."},
+      {"{\"clean_up_tokenization_spaces\": false}", "26 4 5 2", "the ."},
+  };
+  vkf_text_file spm = read_file(FOLDER, "sentencepiece.bpe.model");
+  vkf_text_files files = {.spm = spm, .config = file_of("{\"model_type\": \"plbart\"}", "config.json")};
+  vkf_env env;
+  vkf_text_tokenizer *tokenizer = NULL;
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_text text;
+    files.tokenizer_config = file_of(rows[i].config, "tokenizer_config.json");
+    tokenizer = open_files(&env, &files);
+    vkf_text_init(&text, &env);
+    assert_ids(tokenizer, &env, "the .", rows[i].ids);
+    assert_int_equal(vkf_text_tokenizer_decode(tokenizer, (int32_t[]){4, 26, 4, 5, 4, 2}, 6, true, &text), VKF_OK);
+    vkf_text_append(&text, "", 0);
+    assert_string_equal(text.data, rows[i].decoded);
+    vkf_text_finish(&text);
+    close_tokenizer(&env, tokenizer);
+  }
+  files.tokenizer_config = file_of("{\"language_codes\": \"m2m100\"}", "tokenizer_config.json");
+  tokenizer = NULL;
+  vkf_env_init(&env, NULL);
+  assert_int_equal(vkf_text_tokenizer_create(&env, &files, &tokenizer), VKF_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(env.message, "language_codes \"m2m100\""));
+  close_tokenizer(&env, tokenizer);
+  free((char *)spm.data);
+}
+
 /* Pieces that the SentencePiece model does not know and vocab.json has, as they are written (surfaces/make.py). */
 static void surfaces(void **state) {
   (void)state;
@@ -218,7 +302,8 @@ static void forms(void **state) {
       {"zho_HANS", VKF_TEXT_LANGUAGE_NONE},      {"eng", VKF_TEXT_LANGUAGE_NONE},
       {"__en__", VKF_TEXT_LANGUAGE_UNDERSCORES}, {"____", VKF_TEXT_LANGUAGE_NONE},
       {"__e1__", VKF_TEXT_LANGUAGE_NONE},        {">>fra<<", VKF_TEXT_LANGUAGE_ARROWS},
-      {">><<", VKF_TEXT_LANGUAGE_NONE},          {">>fra>>", VKF_TEXT_LANGUAGE_NONE},
+      {">><<", VKF_TEXT_LANGUAGE_NONE},          {"__en_XX__", VKF_TEXT_LANGUAGE_UNDERSCORES},
+      {"__en_X__", VKF_TEXT_LANGUAGE_NONE},      {">>fra>>", VKF_TEXT_LANGUAGE_NONE},
   };
   for (size_t i = 0; i < VKF_COUNT(rows); i++)
     if (vkf_text_language_form_of((vkf_text_string){rows[i].piece, strlen(rows[i].piece)}) != rows[i].form)
@@ -258,7 +343,7 @@ static void what_is_refused_changes_nothing(void **state) {
 
 static void lack_of_memory(void **state) {
   (void)state;
-  static const char *const classes[] = {"MBart50", "M2M100"};
+  static const char *const classes[] = {"MBart50", "M2M100", "PLBart"};
   for (size_t i = 0; i < VKF_COUNT(classes); i++) {
     char config[200];
     vkf_text_files files = files_of(classes[i], config, sizeof config);
@@ -282,6 +367,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(recorded),  cmocka_unit_test(targets),
       cmocka_unit_test(templates), cmocka_unit_test(marian),
+      cmocka_unit_test(plbart),    cmocka_unit_test(plbart_config),
       cmocka_unit_test(surfaces),  cmocka_unit_test(lack_of_memory),
       cmocka_unit_test(forms),     cmocka_unit_test(what_is_refused_changes_nothing),
   };
