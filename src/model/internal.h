@@ -65,8 +65,7 @@ typedef struct vkf_model_stack {
   const char *name; /* "encoder", "decoder" */
   uint32_t n_layers, vocab, d_ff;
   uint32_t n_stored; /* layers in the files, each of which computes n_layers / n_stored in turn; 0: all */
-  uint32_t
-      n_inner; /* a stored layer is so many, one behind the other, and computes n_layers / n_stored of those; 0: 1 */
+  uint32_t n_inner;  /* layers in a group (ALBERT): the files store n_stored groups, each of n_inner layers; 0: 1 */
   uint32_t n_heads, n_kv_heads, key_width, value_width;
   float scale;          /* of the scores */
   bool scales_by_layer; /* scores of layer i are divided by i + 1 as well */

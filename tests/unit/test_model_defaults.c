@@ -311,7 +311,7 @@ static void keys_that_are_written(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* Keys that transformers' classes do not read. */
+/* Keys that transformers' classes do not read, and what Gemma's hidden_activation goes before. */
 static void keys_that_change_nothing(void **state) {
   (void)state;
   static const struct {
