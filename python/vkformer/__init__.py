@@ -256,8 +256,7 @@ class _CtrlC:
             return
         is_main = threading.current_thread() is threading.main_thread()
         hook, handler = sys.unraisablehook, signal.getsignal(signal.SIGINT)
-        is_ours = isinstance(getattr(handler, "__self__", None), _CtrlC)  # in a callback of another session's call
-        is_taken = is_main and (is_ours or handler is signal.default_int_handler)
+        is_taken = is_main and handler is signal.default_int_handler
 
         def keep(what: Any) -> None:
             if "ctypes callback" in (what.err_msg or ""):
