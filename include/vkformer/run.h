@@ -38,7 +38,8 @@ VKF_DEFINE_INIT(vkf_run_params)
  *   cross_keys_values.N    [B,S,width]: the same for cross-attention
  *   encoder_position_bias  [B,H,S,S] and
  *   decoder_position_bias  [B,H,T,T]: where scores have a bias by distance (T5); all layers of a stack add it. Where
- *                          each layer has its own (UMT5) they are encoder_position_bias.N, decoder_position_bias.N
+ *                          each layer has its own (UMT5) they are encoder_position_bias.N, decoder_position_bias.N;
+ *                          of an encoder alone (T5EncoderModel) position_bias, position_bias.N
  * vkf_model_get_attention() says how scores are made of these. */
 VKF_API vkf_status vkf_session_run(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                    const vkf_run_params *params, vkf_result **out);

@@ -99,7 +99,7 @@ typedef enum vkf_status {
   VKF_ERROR_DEVICE = 8,        /* a Vulkan call failed */
   VKF_ERROR_DEVICE_LOST = 9,   /* the device was lost: every call that uses it fails; you may open a new device */
   VKF_ERROR_NUMERIC = 10,      /* a logit or an output is not finite */
-  VKF_ERROR_STOPPED = 11       /* a callback asked to stop. One that is told what is generated leaves a result of it */
+  VKF_ERROR_STOPPED = 11       /* a callback asked to stop; after on_token or on_text there is a result */
 } vkf_status;
 
 /* "0.1.0": the version of the library that is linked. */

@@ -573,7 +573,7 @@ class Session:
         values of each attention, side by side, and the bias of its scores if it has one: "projections.N" of a model
         with one stack, else "encoder_projections.N", "decoder_projections.N", "cross_queries.N",
         "cross_keys_values.N"; "encoder_position_bias", "decoder_position_bias" (with ".N" where each layer has its
-        own). Model.attention() says how the weights are made of them.
+        own; "position_bias" of an encoder alone). Model.attention() says how the weights are made of them.
         """
         made = [_to_array(name, value) for name, value in inputs.items()]
         arrays = (c.Array * max(len(made), 1))(*[array for array, _ in made])

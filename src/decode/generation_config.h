@@ -22,6 +22,11 @@ typedef struct vkf_id_list {
   uint32_t n;
 } vkf_id_list;
 
+/* Of a list that is not empty. */
+static inline int32_t vkf_decode_last_id(const vkf_id_list *ids) {
+  return ids->ids[ids->n - 1];
+}
+
 typedef struct vkf_id_lists {
   const vkf_id_list *lists; /* none empty */
   uint32_t n;

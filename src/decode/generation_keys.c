@@ -138,17 +138,14 @@ typedef struct biased {
   uint32_t at;
 } biased;
 
-static int32_t last_of(const vkf_id_list *ids) {
-  return ids->ids[ids->n - 1];
-}
-
 static bool is_same(const vkf_id_list *a, const vkf_id_list *b) {
   return a->n == b->n && memcmp(a->ids, b->ids, a->n * sizeof *a->ids) == 0;
 }
 
 static int by_last_id(const void *a, const void *b) {
   const biased *x = a, *y = b;
-  if (last_of(&x->ids) != last_of(&y->ids)) return last_of(&x->ids) < last_of(&y->ids) ? -1 : 1;
+  if (vkf_decode_last_id(&x->ids) != vkf_decode_last_id(&y->ids))
+    return vkf_decode_last_id(&x->ids) < vkf_decode_last_id(&y->ids) ? -1 : 1;
   if ((x->ids.n == 1) != (y->ids.n == 1)) return x->ids.n == 1 ? -1 : 1;
   return x->at < y->at ? -1 : 1;
 }
@@ -180,7 +177,7 @@ static vkf_status read_biases(vkf_generation_reader *r, vkf_file_value value, vk
   }
   if (n > 1) qsort(all, n, sizeof *all, by_last_id);
   for (size_t i = 0, first = 0; i < n; i++) { /* from `first` on the last ids are the same */
-    if (i > 0 && last_of(&all[i].ids) != last_of(&all[i - 1].ids)) first = kept;
+    if (i > 0 && vkf_decode_last_id(&all[i].ids) != vkf_decode_last_id(&all[i - 1].ids)) first = kept;
     size_t same = first;
     while (same < kept && !is_same(&lists[same], &all[i].ids)) same++;
     lists[same] = all[i].ids;

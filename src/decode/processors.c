@@ -66,10 +66,10 @@ static bool goes_on(const vkf_id_list *ids, const int32_t *history, uint32_t len
 static void add_biases(const vkf_generation_config *c, edit_list *list, const int32_t *history, uint32_t length) {
   const vkf_id_lists *all = &c->sequence_bias;
   for (uint32_t i = 0; i < all->n;) {
-    const int32_t id = all->lists[i].ids[all->lists[i].n - 1];
+    const int32_t id = vkf_decode_last_id(&all->lists[i]);
     bool any = false;
     float sum = 0;
-    for (; i < all->n && all->lists[i].ids[all->lists[i].n - 1] == id; i++) {
+    for (; i < all->n && vkf_decode_last_id(&all->lists[i]) == id; i++) {
       if (!goes_on(&all->lists[i], history, length)) continue;
       sum += all->biases[i];
       any = true;
@@ -83,7 +83,7 @@ static void forbid_words(const vkf_generation_config *c, edit_list *list, const 
   for (uint32_t i = 0; i < c->bad_words.n; i++) {
     const vkf_id_list *word = &c->bad_words.lists[i];
     if (word->n == 1 && vkf_decode_id_in(&c->eos, word->ids[0])) continue;
-    if (goes_on(word, history, length)) forbid(list, word->ids[word->n - 1]);
+    if (goes_on(word, history, length)) forbid(list, vkf_decode_last_id(word));
   }
 }
 

@@ -13,6 +13,8 @@
   { "[UNK]", NULL, NULL, "[SEP]", "[PAD]", "[CLS]", "[MASK]" }
 #define ROBERTA_TOKENS \
   { "<unk>", "<s>", "</s>", "</s>", "<pad>", "<s>", "<mask>" }
+#define T5_TOKENS \
+  { "<unk>", NULL, "</s>", NULL, "<pad>" }
 
 static const vkf_text_legacy_class CLASSES[] = {
     {"Bert", "bert", VKF_LEGACY_WORDPIECE, BERT_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
@@ -20,12 +22,12 @@ static const vkf_text_legacy_class CLASSES[] = {
     {"Roberta", "roberta", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"Bart", "bart", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"GPT2", "gpt2", VKF_LEGACY_BYTE_BPE, {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}, -1, -1},
-    {"T5", "t5", VKF_LEGACY_SENTENCEPIECE, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_LEGACY_EOS},
-    {"T5", "mt5", VKF_LEGACY_SENTENCEPIECE, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_LEGACY_EOS},
-    {"T5", "umt5", VKF_LEGACY_SENTENCEPIECE, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_LEGACY_EOS},
+    {"T5", "t5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},
+    {"T5", "mt5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},
+    {"T5", "umt5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},
     {"Llama", "llama", VKF_LEGACY_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_LEGACY_BOS, -1},
     {"Llama", "mistral", VKF_LEGACY_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_LEGACY_BOS, -1},
-    {"Marian", "marian", VKF_LEGACY_MARIAN, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_LEGACY_EOS},
+    {"Marian", "marian", VKF_LEGACY_MARIAN, T5_TOKENS, -1, VKF_LEGACY_EOS},
     {"MBart", "mbart", VKF_LEGACY_FAIRSEQ, ROBERTA_TOKENS, -1, VKF_LEGACY_EOS},
     {"MBart50", "mbart", VKF_LEGACY_FAIRSEQ, ROBERTA_TOKENS, -1, VKF_LEGACY_EOS},
     {"PLBart", "plbart", VKF_LEGACY_FAIRSEQ, ROBERTA_TOKENS, -1, VKF_LEGACY_EOS},

@@ -44,16 +44,33 @@ static void free_files(vkf_text_files *files) {
   free((char *)files->vocab.data);
 }
 
+/* Ids of JSON with spaces between them, as assert_ids() takes them. */
+static void print_ids(const json_t *ids, char *out, size_t size) {
+  json_t *id;
+  size_t i, n = 0;
+  *out = 0;
+  json_array_foreach(ids, i, id) n +=
+      (size_t)snprintf(out + n, size - n, "%s%d", i ? " " : "", (int)json_integer_value(id));
+}
+
+static void assert_decoded(vkf_text_tokenizer *tokenizer, vkf_env *env, const int32_t *ids, size_t n,
+                           const char *want) {
+  vkf_text text;
+  vkf_text_init(&text, env);
+  assert_int_equal(vkf_text_tokenizer_decode(tokenizer, ids, n, true, &text), VKF_OK);
+  vkf_text_append(&text, "", 0);
+  assert_string_equal(text.data, want);
+  vkf_text_finish(&text);
+}
+
 static void assert_line(const json_t *line) {
   char config[200], want[400] = "";
   const char *class_name, *text, *language = NULL;
-  json_t *ids, *id;
-  size_t i, n = 0;
+  json_t *ids;
   assert_int_equal(json_unpack((json_t *)line, "{s:s, s:s, s:o, s?s}", "class", &class_name, "text", &text, "ids", &ids,
                                "language", &language),
                    0);
-  json_array_foreach(ids, i, id) n +=
-      (size_t)snprintf(want + n, sizeof want - n, "%s%d", i ? " " : "", (int)json_integer_value(id));
+  print_ids(ids, want, sizeof want);
   vkf_env env;
   vkf_text_files files = files_of(class_name, config, sizeof config);
   vkf_text_tokenizer *tokenizer = open_files(&env, &files);
@@ -87,28 +104,23 @@ static void plbart(void **state) {
     json_t *json = json_loads(line, 0, NULL), *id;
     const char *language = json_string_value(json_object_get(json, "language"));
     int32_t list[100];
-    size_t i, n = 0;
+    size_t i;
     json_array_foreach(json_object_get(json, "ids"), i, id) {
       assert_true(i < VKF_COUNT(list));
       list[i] = (int32_t)json_integer_value(id);
-      n += (size_t)snprintf(want + n, sizeof want - n, "%s%d", i ? " " : "", (int)list[i]);
     }
+    print_ids(json_object_get(json, "ids"), want, sizeof want);
     snprintf(config, sizeof config, "{\"tokenizer_class\": \"PLBartTokenizer\", \"language_codes\": \"%s\"}",
              json_string_value(json_object_get(json, "codes")));
     vkf_text_files files = {.spm = read_file(FOLDER, "sentencepiece.bpe.model"),
                             .tokenizer_config = file_of(config, "tokenizer_config.json")};
     vkf_env env;
-    vkf_text text;
     vkf_text_languages_before before;
     int32_t begin = 0;
     vkf_text_tokenizer *tokenizer = open_files(&env, &files);
-    vkf_text_init(&text, &env);
     assert_int_equal(vkf_text_languages_use(tokenizer, language, NULL, &before, &begin), VKF_OK);
     assert_ids(tokenizer, &env, json_string_value(json_object_get(json, "text")), want);
-    assert_int_equal(vkf_text_tokenizer_decode(tokenizer, list, i, true, &text), VKF_OK);
-    vkf_text_append(&text, "", 0);
-    assert_string_equal(text.data, json_string_value(json_object_get(json, "decoded")));
-    vkf_text_finish(&text);
+    assert_decoded(tokenizer, &env, list, i, json_string_value(json_object_get(json, "decoded")));
     if (n_lines == 0) {
       assert_int_equal(vkf_text_languages_use(tokenizer, "java", "python", &before, &begin), VKF_OK);
       assert_int_equal(begin, 152);
@@ -141,15 +153,10 @@ static void plbart_config(void **state) {
   vkf_env env;
   vkf_text_tokenizer *tokenizer = NULL;
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
-    vkf_text text;
     files.tokenizer_config = file_of(rows[i].config, "tokenizer_config.json");
     tokenizer = open_files(&env, &files);
-    vkf_text_init(&text, &env);
     assert_ids(tokenizer, &env, "the .", rows[i].ids);
-    assert_int_equal(vkf_text_tokenizer_decode(tokenizer, (int32_t[]){4, 26, 4, 5, 4, 2}, 6, true, &text), VKF_OK);
-    vkf_text_append(&text, "", 0);
-    assert_string_equal(text.data, rows[i].decoded);
-    vkf_text_finish(&text);
+    assert_decoded(tokenizer, &env, (int32_t[]){4, 26, 4, 5, 4, 2}, 6, rows[i].decoded);
     close_tokenizer(&env, tokenizer);
   }
   files.tokenizer_config = file_of("{\"language_codes\": \"m2m100\"}", "tokenizer_config.json");
@@ -171,11 +178,9 @@ static void surfaces(void **state) {
   size_t n_lines = 0;
   for (char *line = strtok((char *)vectors.data, "\n"); line; line = strtok(NULL, "\n"), n_lines++) {
     char config[100], want[400] = "";
-    json_t *json = json_loads(line, 0, NULL), *id;
+    json_t *json = json_loads(line, 0, NULL);
     const char *type = json_string_value(json_object_get(json, "model_type"));
-    size_t i, n = 0;
-    json_array_foreach(json_object_get(json, "ids"), i, id) n +=
-        (size_t)snprintf(want + n, sizeof want - n, "%s%d", i ? " " : "", (int)json_integer_value(id));
+    print_ids(json_object_get(json, "ids"), want, sizeof want);
     snprintf(config, sizeof config, "{\"model_type\": \"%s\"}", type);
     const bool is_marian = strcmp(type, "marian") == 0;
     vkf_text_files files = {.spm = is_marian ? marian_spm : m2m_spm,
