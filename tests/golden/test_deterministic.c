@@ -49,7 +49,8 @@ static void test_bits_of_the_scalar_path(void **state) {
   driver ref = *(driver *)*state; /* in the same context */
   driver_ok(&ref, vkf_device_open(ref.context, "ref", &ref.device));
   for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-    if (count_differences(folders[i], *state, &ref) > 0) fail_msg("%s: the bits differ", folders[i]);
+    if (golden_is_in_share(i) && count_differences(folders[i], *state, &ref) > 0)
+      fail_msg("%s: the bits differ", folders[i]);
   vkf_device_close(&ref.device);
 }
 

@@ -9,7 +9,7 @@
 #include "engine/opened.h"
 #include "gpu/vk.h"
 #include "kern/kern.h"
-#include "support/driver.h"
+#include "support/golden.h"
 #include "support/problems.h"
 
 enum { B = 2, S = 6, R = 4, T = 3, KEYS = 8, MAX_EDITS = 8 };
@@ -104,6 +104,7 @@ static void test_every_barrier_is_needed(void **state) {
   for (int i = 0; i < N_FOLDERS - 1; i++) {
     vkf_gpu_hazard hazard;
     uint32_t skip = 1;
+    if (!golden_is_in_share((size_t)i)) continue;
     for (; check(d, folders[i], skip, &hazard); skip++)
       if (!hazard.found) fail_msg("%s: barrier %u was left out and nothing was found", folders[i], skip);
     print_message("  %s: %u barriers\n", folders[i], skip - 1);

@@ -5,9 +5,9 @@
  * share of the cases, the next variant the ones beside them, because drivers take long to compile kernels (lavapipe
  * seconds for a large tile).
  * VKF_OP_SHARE=STRIDE,FIRST: one case in STRIDE, from FIRST on; CMake gives each driver other ones. A variant of matmul
- * runs a quarter of this share, and the rest of all cases with one epilogue (with split K, which is compiled for each
- * K, an eighth of them, half on each driver; of gates fewer), and those of a long K not at all: op.turns has each
- * variant at the longest K that it takes.
+ * runs a quarter of this share, and of the rest of all cases, with one epilogue, those of two of the four ways in which
+ * k and n are whole vectors and pairs (with split K, which is compiled for each K, an eighth of them, half on each
+ * driver; of gates fewer), and those of a long K not at all: op.turns has each variant at the longest K that it takes.
  * `vkformer validate --ops` (scripts/accept) runs all cases on each.
  * VKF_OP_SUBGROUP=N: of forced variants those that are written for subgroups of N, with four times the share; another
  * driver or vector width runs the others (which VKF_OP_VARIANT names run their share). Of the cases for which one of
@@ -181,6 +181,13 @@ static vkf_case with_one_epilogue(const vkf_case *c) {
   return out;
 }
 
+/* A kernel is compiled for whole vectors of k or single numbers, and for pairs of results or single ones. Each variant
+ * has whole vectors and pairs, and one of the three other ways; its neighbours have the other two. */
+static bool leaves_widths(const vkf_case *c, size_t variant) {
+  const size_t way = (c->params.matmul.k % 4 ? 1 : 0) + (c->params.matmul.n % 2 ? 2 : 0);
+  return way != 0 && way != 1 + variant % 3;
+}
+
 /* Gates are an epilogue more, so every third variant has them, on a quarter of their cases. Neighbours in the table are
  * of one family. */
 static bool leaves_gates(const vkf_case *c, size_t at, size_t variant) {
@@ -205,7 +212,7 @@ static void test_every_variant(void **state) {
       if (!takes_long && is_long(&cases[c])) continue;
       vkf_case plain = whole || cases[c].op != VKF_OP_MATMUL ? cases[c] : with_one_epilogue(&cases[c]);
       plain.format = format_of(&variants[i]);
-      const bool is_rest = plain.op == VKF_OP_MATMUL && !leaves_gates(&plain, c, i) &&
+      const bool is_rest = plain.op == VKF_OP_MATMUL && !leaves_widths(&plain, i) && !leaves_gates(&plain, c, i) &&
                            (!variants[i].combine || (c % 8 == i % 8 && is_in_my_half(c / 8)));
       if (whole || (is_rest && is_mine(&variants[i]))) n_ran += verify(d, &plain, name);
     }

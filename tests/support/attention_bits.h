@@ -36,11 +36,10 @@ static inline float *result_of(driver *d, vkf_backend *backend, vkf_case_program
 /* Fails the test if bits differ; variant NULL: the scalar path. Returns false if the variant does not fit. */
 typedef bool attention_compare(driver *d, vkf_backend *backend, const vkf_case *shape, const char *variant);
 
-/* Kernels for any subgroup run half of the shapes on lavapipe and half on SwiftShader, and none on lavapipe with 512
- * bits; those that one driver alone can run have all shapes there. */
+/* A kernel runs half of the shapes and its neighbour in the table the others: on lavapipe the one half, on SwiftShader
+ * the other, and those for any subgroup do not run on lavapipe with 512 bits. */
 static inline bool attention_is_mine(const vkf_variant *v, size_t i) {
-  if (getenv("VKF_OP_HALF") && !is_mine(v)) return false;
-  return v->subgroup || v->access == VKF_ACCESS_TEXEL || is_in_my_half(i);
+  return (!getenv("VKF_OP_HALF") || is_mine(v)) && is_in_my_half(i);
 }
 
 static inline void attention_every_variant(driver *d, const vkf_case *shapes, size_t n_shapes,

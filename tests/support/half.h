@@ -12,9 +12,13 @@
 
 #include "kern/kern.h"
 
-static inline bool is_in_my_half(size_t i) {
+static inline bool takes_half(void) {
   const char *half = getenv("VKF_OP_HALF");
-  return !half || !*half || getenv("VKF_OP_CASES") || getenv("VKF_OP_VARIANT") || i % 2 == strtoul(half, NULL, 10);
+  return half && *half && !getenv("VKF_OP_CASES") && !getenv("VKF_OP_VARIANT");
+}
+
+static inline bool is_in_my_half(size_t i) {
+  return !takes_half() || i % 2 == strtoul(getenv("VKF_OP_HALF"), NULL, 10);
 }
 
 /* VKF_OP_SUBGROUP: the subgroup size whose kernels no other driver runs (lavapipe with 512 bits); 0: there is none. */
