@@ -7,9 +7,9 @@
 static const struct kind {
   const char *name;
   int (*run)(bench *b);
-  bool is_of_models;
+  bool has_kernels; /* that --variant, --filter, --tile and --shader choose among */
 } kinds[] = {
-#define X(name, is_of_models) {#name, bench_##name, is_of_models},
+#define X(name, has_kernels) {#name, bench_##name, has_kernels},
     BENCH_KINDS(X)
 #undef X
 };
@@ -32,6 +32,21 @@ static int check_operand(const char *operand) {
                           operand);
 }
 
+/* Options that choose among kernels need something to time that has kernels. */
+static int check_choice(const tool_args *args) {
+  const char *option = args->variant  ? "variant"
+                       : args->filter ? "filter"
+                       : args->tile   ? "tile"
+                                      : NULL;
+  if (!option || args->n_operands == 0) return TOOL_OK;
+  for (size_t i = 0; i < args->n_operands; i++) {
+    const struct kind *kind = find_kind(args->operands[i]);
+    if (!kind || kind->has_kernels) return TOOL_OK;
+  }
+  return tool_usage_error("bench", "--%s: expected an op or a problem such as matmul:128,512,512, found '%s'", option,
+                          args->operands[0]);
+}
+
 static int check_args(const tool_args *args) {
   int exit_code = TOOL_OK;
   if (args->n_operands == 0 && !(args->html && args->merges.n > 0))
@@ -43,7 +58,7 @@ static int check_args(const tool_args *args) {
   if (args->norm && strcmp(args->norm, "pre") != 0 && strcmp(args->norm, "post") != 0)
     return tool_usage_error("bench", "--norm: expected post or pre, found '%s'", args->norm);
   for (size_t i = 0; i < args->n_operands && exit_code == TOOL_OK; i++) exit_code = check_operand(args->operands[i]);
-  return exit_code;
+  return exit_code == TOOL_OK ? check_choice(args) : exit_code;
 }
 
 /* The documents of other runs. */
@@ -63,7 +78,7 @@ static int read_merges(bench *b) {
 
 static int run_operand(bench *b, const char *operand) {
   const struct kind *kind = find_kind(operand);
-  if (kind && kind->is_of_models && b->is_check) return TOOL_OK;
+  if (kind && !kind->has_kernels && b->is_check) return TOOL_OK;
   return kind ? kind->run(b) : bench_problem(b, operand);
 }
 

@@ -29,14 +29,14 @@ typedef struct bench {
   size_t n_shader_words;
 } bench;
 
-/* The one list of kinds, in the order of the help, and whether they time models. A kind returns TOOL_OK or, after a
- * message, TOOL_FAILED; TOOL_USAGE if `is_check`. */
+/* The one list of kinds, in the order of the help, and whether they have kernels to choose among. A kind returns TOOL_OK
+ * or, after a message, TOOL_FAILED; TOOL_USAGE if `is_check`. */
 /* clang-format off */
 #define BENCH_KINDS(X) \
-  X(peak, false) X(matmul, false) X(softmax, false) X(attention, false) X(norm, false) X(top_k, false) X(ffn, false) \
-  X(encoder, true) X(decoder, true) X(translate, true) X(overhead, false)
+  X(peak, false) X(matmul, true) X(softmax, true) X(attention, true) X(norm, true) X(top_k, true) X(ffn, true) \
+  X(encoder, false) X(decoder, false) X(translate, false) X(overhead, false)
 /* clang-format on */
-#define X(name, is_of_models) int bench_##name(bench *b);
+#define X(name, has_kernels) int bench_##name(bench *b);
 BENCH_KINDS(X)
 #undef X
 

@@ -403,6 +403,7 @@ static void test_kernels_and_bench(void **state) {
       {"$V bench norm --m 1,3 --n 8,16 --no-roofs --seconds 0.01 | grep -c ^norm:", 0, "4\n", ""},
       {"$V bench norm --m 1,x", 2, "", "separated by commas, found '1,x'"},
       {"$V bench nosuch", 2, NULL, "expected one of peak, matmul, "},
+      {"$V bench peak overhead --filter naive", 2, NULL, "--filter: expected an op or a problem such as "},
       {"$V bench encoder --layers 2 --d-model 16 --heads 2 --d-ff 24 --vocab 8 --length 3,5 --no-roofs --seconds 0.01 "
        "| grep -c "
        "tokens/s",

@@ -1,22 +1,20 @@
 /* Every op over its cases and every variant that fits: within the derived bound, and exact where sums of half-integers
  * are exact in any order. A variant that never ran says why.
  *
- * Each driver runs half of the cases on the variant that is chosen for them (support/half.h). A forced variant runs a
- * share of the cases, the next variant the ones beside them, because drivers take long to compile kernels (lavapipe
- * seconds for a large tile).
- * VKF_OP_SHARE=STRIDE,FIRST: one case in STRIDE, from FIRST on; CMake gives each driver other ones. A variant of matmul
- * runs a quarter of this share, and of the rest of all cases, with one epilogue, those of two of the four ways in which
- * k and n are whole vectors and pairs (with split K, which is compiled for each K, an eighth of them, half on each
- * driver; of gates fewer), and those of a long K not at all: op.turns has each variant at the longest K that it takes.
- * `vkformer validate --ops` (scripts/accept) runs all cases on each.
- * VKF_OP_SUBGROUP=N: of forced variants those that are written for subgroups of N, with four times the share; another
- * driver or vector width runs the others (which VKF_OP_VARIANT names run their share). Of the cases for which one of
- * the others is chosen, a quarter.
- * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32; NAME,NAME...: these, on VKF_OP_SHARE.
- * VKF_OP_CASES=all in the environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others.
- * Buffers end at pages that nobody may touch, where the driver's memory has such pages (guard_pages.c): a kernel that
- * reads behind its operands ends this program.
- * VKF_OP_RAN=FILE: there goes a line a variant, "ran NAME" or "left NAME", for scripts/report.
+ * Each driver runs half of the cases on the variant that is chosen for them, and every second one of the large variants
+ * that both can run (support/half.h). A forced variant runs a share of the cases, the next variant the ones beside
+ * them, because drivers take long to compile kernels (lavapipe seconds for a large tile). VKF_OP_SHARE=STRIDE,FIRST:
+ * one case in STRIDE, from FIRST on; CMake gives each driver other ones. A variant of matmul runs a quarter of this
+ * share, and of the rest of all cases, with one epilogue, those of two of the four ways in which k and n are whole
+ * vectors and pairs (with split K, which is compiled for each K, an eighth of them, half on each driver; of gates
+ * fewer), and those of a long K not at all: op.turns has each variant at the longest K that it takes. `vkformer
+ * validate --ops` (scripts/accept) runs all cases on each. VKF_OP_SUBGROUP=N: of forced variants those that are written
+ * for subgroups of N, with four times the share; another driver or vector width runs the others (which VKF_OP_VARIANT
+ * names run their share). Of the cases for which one of the others is chosen, a quarter. VKF_OP_VARIANT=NAME: that
+ * variant alone, on all cases of its op and in float32; NAME,NAME...: these, on VKF_OP_SHARE. VKF_OP_CASES=all in the
+ * environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others. Buffers end at pages that
+ * nobody may touch, where the driver's memory has such pages (guard_pages.c): a kernel that reads behind its operands
+ * ends this program. VKF_OP_RAN=FILE: there goes a line a variant, "ran NAME" or "left NAME", for scripts/report.
  */
 #include <math.h>
 
@@ -205,6 +203,7 @@ static void test_every_variant(void **state) {
     const vkf_case *cases = vkf_op_cases(variants[i].op, &n_cases);
     size_t n_ran = 0;
     if (!is_asked(variants[i].op) || (is_asked_variant(NULL) && !is_mine(&variants[i]))) continue;
+    if (runs_elsewhere(&variants[i], i)) continue;
     vkf_kern_name(&variants[i], name, sizeof name);
     if (!is_asked_variant(name)) continue;
     for (size_t c = 0; c < n_cases; c++) {
@@ -259,8 +258,8 @@ static void test_every_format(void **state) {
       size_t n_ran = 0;
       char name[96];
       if (!reads(&variants[i], variants[i].op, f) || !is_mine(&variants[i]) || !(all || turn)) continue;
-      /* Both drivers could run it. Four neighbours, which have the four formats, run on the same one. */
-      if (!variants[i].subgroup && !is_in_my_half(i / (VKF_FORMAT_COUNT - 1))) continue;
+      /* Four neighbours, which have the four formats, run on the same driver. */
+      if (runs_elsewhere(&variants[i], i / (VKF_FORMAT_COUNT - 1))) continue;
       vkf_kern_name(&variants[i], name, sizeof name);
       for (size_t at = 0; at < n_cases && (all || !n_ran); at++) {
         vkf_case c = cases[(i * 7 + f * 5 + at) % n_cases];

@@ -21,6 +21,12 @@ static inline bool is_in_my_half(size_t i) {
   return !takes_half() || i % 2 == strtoul(getenv("VKF_OP_HALF"), NULL, 10);
 }
 
+/* Of large kernels that both drivers can run, each runs every second one: i is the place in the table. */
+static inline bool runs_elsewhere(const vkf_variant *v, size_t i) {
+  const bool is_large = v->op == VKF_OP_MATMUL || v->op == VKF_OP_ATTENTION;
+  return is_large && !v->subgroup && v->access != VKF_ACCESS_TEXEL && !is_in_my_half(i);
+}
+
 /* VKF_OP_SUBGROUP: the subgroup size whose kernels no other driver runs (lavapipe with 512 bits); 0: there is none. */
 static inline uint32_t own_subgroup(void) {
   const char *subgroup = getenv("VKF_OP_SUBGROUP");
