@@ -34,10 +34,7 @@ static int check_operand(const char *operand) {
 
 /* Options that choose among kernels need something to time that has kernels. */
 static int check_choice(const tool_args *args) {
-  const char *option = args->variant  ? "variant"
-                       : args->filter ? "filter"
-                       : args->tile   ? "tile"
-                                      : NULL;
+  const char *option = args->variant ? "variant" : args->filter ? "filter" : args->tile ? "tile" : NULL;
   if (!option || args->n_operands == 0) return TOOL_OK;
   for (size_t i = 0; i < args->n_operands; i++) {
     const struct kind *kind = find_kind(args->operands[i]);

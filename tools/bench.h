@@ -29,8 +29,8 @@ typedef struct bench {
   size_t n_shader_words;
 } bench;
 
-/* The one list of kinds, in the order of the help, and whether they have kernels to choose among. A kind returns TOOL_OK
- * or, after a message, TOOL_FAILED; TOOL_USAGE if `is_check`. */
+/* The one list of kinds, in the order of the help, and whether they have kernels to choose among. A kind returns
+ * TOOL_OK or, after a message, TOOL_FAILED; TOOL_USAGE if `is_check`. */
 /* clang-format off */
 #define BENCH_KINDS(X) \
   X(peak, false) X(matmul, true) X(softmax, true) X(attention, true) X(norm, true) X(top_k, true) X(ffn, true) \
