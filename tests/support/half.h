@@ -21,16 +21,21 @@ static inline bool is_in_my_half(size_t i) {
   return !takes_half() || i % 2 == strtoul(getenv("VKF_OP_HALF"), NULL, 10);
 }
 
+/* VKF_OP_SUBGROUP: the subgroup size whose kernels no other driver runs (lavapipe with 512 bits); 0: there is none. */
+static inline uint32_t own_subgroup(void) {
+  const char *subgroup = getenv("VKF_OP_SUBGROUP");
+  return subgroup ? (uint32_t)strtoul(subgroup, NULL, 10) : 0;
+}
+
 /* Of large kernels that both drivers can run, each runs every second one: i is the place in the table. */
 static inline bool runs_elsewhere(const vkf_variant *v, size_t i) {
   const bool is_large = v->op == VKF_OP_MATMUL || v->op == VKF_OP_ATTENTION;
   return is_large && !v->subgroup && v->access != VKF_ACCESS_TEXEL && !is_in_my_half(i);
 }
 
-/* VKF_OP_SUBGROUP: the subgroup size whose kernels no other driver runs (lavapipe with 512 bits); 0: there is none. */
-static inline uint32_t own_subgroup(void) {
-  const char *subgroup = getenv("VKF_OP_SUBGROUP");
-  return subgroup ? (uint32_t)strtoul(subgroup, NULL, 10) : 0;
+/* With such a size: another size runs the same shader, so where halves are taken every second one is enough. */
+static inline bool has_twin(size_t i) {
+  return own_subgroup() && takes_half() && i % 2;
 }
 
 /* With such a size, the kernels that are written for it; else all. */
