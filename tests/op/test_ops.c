@@ -1,20 +1,22 @@
 /* Every op over its cases and every variant that fits: within the derived bound, and exact where sums of half-integers
  * are exact in any order. A variant that never ran says why.
  *
- * Each driver runs half of the cases on the variant that is chosen for them, and every second one of the large variants
- * that both can run (support/half.h). A forced variant runs a share of the cases, the next variant the ones beside
- * them, because drivers take long to compile kernels (lavapipe seconds for a large tile). VKF_OP_SHARE=STRIDE,FIRST:
- * one case in STRIDE, from FIRST on; CMake gives each driver other ones. A variant of matmul runs a quarter of this
- * share, and of the rest of all cases, with one epilogue, those of two of the four ways in which k and n are whole
- * vectors and pairs (with split K, which is compiled for each K, an eighth of them, half on each driver; of gates
- * fewer), and those of a long K not at all: op.turns has each variant at the longest K that it takes. `vkformer
- * validate --ops` (scripts/accept) runs all cases on each. VKF_OP_SUBGROUP=N: of forced variants those that are written
- * for subgroups of N, with four times the share; another driver or vector width runs the others (which VKF_OP_VARIANT
- * names run their share). Of the cases for which one of the others is chosen, a quarter. VKF_OP_VARIANT=NAME: that
- * variant alone, on all cases of its op and in float32; NAME,NAME...: these, on VKF_OP_SHARE. VKF_OP_CASES=all in the
- * environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others. Buffers end at pages that
- * nobody may touch, where the driver's memory has such pages (guard_pages.c): a kernel that reads behind its operands
- * ends this program. VKF_OP_RAN=FILE: there goes a line a variant, "ran NAME" or "left NAME", for scripts/report.
+ * Each driver runs half of the cases on the variant that is chosen for them (support/half.h). A forced variant runs a
+ * share of the cases, the next variant the ones beside them, because drivers take long to compile kernels (lavapipe
+ * seconds for a large tile). Of large variants that both drivers can run, each driver runs every second one.
+ * VKF_OP_SHARE=STRIDE,FIRST: one case in STRIDE, from FIRST on; CMake gives each driver other ones. A variant of matmul
+ * runs a quarter of this share. The rest of the cases have one epilogue (with split K, which is compiled for each K, an
+ * eighth of them, half on each driver; of gates fewer). leaves_widths() says which of them a variant leaves out. Those
+ * of a long K do not run at all: op.turns has each variant at the longest K that it takes.
+ * `vkformer validate --ops` (scripts/accept) runs all cases on each.
+ * VKF_OP_SUBGROUP=N: of forced variants those that are written for subgroups of N, with four times the share; another
+ * driver or vector width runs the others (which VKF_OP_VARIANT names run their share). Of the cases for which one of
+ * the others is chosen, a quarter.
+ * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32; NAME,NAME...: these, on VKF_OP_SHARE.
+ * VKF_OP_CASES=all in the environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others.
+ * Buffers end at pages that nobody may touch, where the driver's memory has such pages (guard_pages.c): a kernel that
+ * reads behind its operands ends this program.
+ * VKF_OP_RAN=FILE: there goes a line a variant, "ran NAME" or "left NAME", for scripts/report.
  */
 #include <math.h>
 

@@ -36,9 +36,9 @@ static inline float *result_of(driver *d, vkf_backend *backend, vkf_case_program
 /* Fails the test if bits differ; variant NULL: the scalar path. Returns false if the variant does not fit. */
 typedef bool attention_compare(driver *d, vkf_backend *backend, const vkf_case *shape, const char *variant);
 
-/* Does a kernel run shape i? With VKF_OP_HALF it has half of the shapes, and its neighbour in the table the others;
- * what any driver can run, SwiftShader does, which compiles it in half of lavapipe's time. On lavapipe with 512 bits
- * those that no other driver runs have all shapes. */
+/* Does a kernel run shape i? With VKF_OP_HALF it runs half of the shapes, and its neighbour in the table the others.
+ * Kernels that any driver can run are left to SwiftShader, which compiles them in half the time. On lavapipe with 512
+ * bits the kernels that no other driver runs have all shapes. */
 static inline bool attention_is_mine(const vkf_variant *v, size_t i) {
   if (getenv("VKF_OP_HALF") && !is_mine(v)) return false;
   return !takes_half() || own_subgroup() || (i % 2 == 0 && !runs_elsewhere(v, 0));

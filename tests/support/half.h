@@ -33,7 +33,8 @@ static inline bool runs_elsewhere(const vkf_variant *v, size_t i) {
   return is_large && !v->subgroup && v->access != VKF_ACCESS_TEXEL && !is_in_my_half(i);
 }
 
-/* With such a size: another size runs the same shader, so where halves are taken every second one is enough. */
+/* The kernels of such a size are shaders that lavapipe runs at 256 bits, too: where halves are taken, every second one
+ * runs. */
 static inline bool has_twin(size_t i) {
   return own_subgroup() && takes_half() && i % 2;
 }
