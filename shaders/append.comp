@@ -10,7 +10,7 @@
 // module append, reads caches
 // module append_turned: TURNED, reads caches
 // module append_pairs: PAIRS
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #ifdef PAIRS
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require

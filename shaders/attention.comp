@@ -14,7 +14,7 @@
 // module attention_vec4_texel: VEC4 TEXEL, reads caches
 // module attention_heads: VEC4 HEADS_BESIDE, reads caches
 // module attention_heads_texel: VEC4 TEXEL HEADS_BESIDE, reads caches
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention
 #define OUT 6

@@ -2,7 +2,7 @@
 // scaled to the largest maximum. Operands: the partial results, out.
 //
 // module attention_combine
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention
 #define OUT 1

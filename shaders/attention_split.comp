@@ -7,7 +7,7 @@
 // the clusters.
 //
 // module attention_split, reads caches, written out
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

@@ -7,7 +7,7 @@
 // module attention_subgroup_per_query, reads caches
 // module attention_subgroup_per_query_texel: TEXEL, reads caches
 // module attention_subgroup_per_query_w4: SUBGROUP_SIZE=4, reads caches
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

@@ -9,7 +9,7 @@
 //
 // module attention_tiles: VEC4, reads caches, written out
 // module attention_tiles_any, reads caches, written out
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention
 #define OUT 6

@@ -6,7 +6,7 @@
 // time would take less time for few keys and more for many, because each sum waits for the one before.
 //
 // module attention_uniform_keys, reads caches
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require

@@ -5,7 +5,7 @@
 // many elements of one, because drivers may end a loop after so many turns (kern/family.h).
 //
 // module attention_weights, reads caches
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention
 #define OUT 6

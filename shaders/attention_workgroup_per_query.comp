@@ -5,7 +5,7 @@
 //
 // module attention_workgroup_per_query, reads caches, written out
 // module attention_workgroup_per_query_texel: TEXEL, reads caches, written out
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention
 #define OUT 6

@@ -1,7 +1,7 @@
 // Measures the roof of memory. Every invocation copies sixteen vec4; those of a workgroup are contiguous.
 //
 // module bench_copy
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "shared/constants.h"

@@ -1,7 +1,7 @@
 // Does next to nothing: measures what a dispatch costs beside its work.
 //
 // module bench_empty
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #include "shared/constants.h"
 layout(local_size_x_id = VKF_C_WORKGROUP) in;

@@ -4,7 +4,7 @@
 //
 // module bench_fma: FUSED
 // module bench_mul_add
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "shared/constants.h"

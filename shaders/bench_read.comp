@@ -3,7 +3,7 @@
 //
 // module bench_read
 // module bench_read_texel: TEXEL
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "shared/constants.h"

@@ -7,7 +7,7 @@
 // before).
 //
 // module embed, reads weights
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_embed
 #define OUT 6

@@ -1,7 +1,7 @@
 // out[i] = act(x[gate_column + i]) * x[up_column + i] (Shazeer 2020); a workgroup writes a row. Operands: x, out.
 //
 // module gate
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_gate
 #define OUT 1

@@ -1,7 +1,7 @@
 // out[i] = x[index[i]]; a workgroup copies a row. Operands: x, index, out.
 //
 // module gather
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_gather
 #define OUT 2

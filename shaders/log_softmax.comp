@@ -2,7 +2,7 @@
 // in lib/partials.glsl.
 //
 // module log_softmax
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_rows
 #define OUT 1

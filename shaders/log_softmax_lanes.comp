@@ -3,7 +3,7 @@
 // module log_softmax_lanes
 // module log_softmax_lanes_texel: TEXEL
 // module log_softmax_lanes_w4: SUBGROUP_SIZE=4
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

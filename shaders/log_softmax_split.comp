@@ -5,7 +5,7 @@
 //
 // module log_softmax_split: PART, written out
 // module log_softmax_combine: COMBINE, written out
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_rows
 #define OUT 2

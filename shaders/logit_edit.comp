@@ -5,7 +5,7 @@
 // fill of a row undoes all edits before it. So the kernel looks for it first and writes the row once.
 //
 // module logit_edit
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_logit_edit
 #define OUT 3

@@ -3,7 +3,7 @@
 // residual, out, scales of rows if the format of the weight has them.
 //
 // module matmul_combine, reads int8
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul
 #define OUT 4

@@ -8,7 +8,7 @@
 //
 // module matmul_dot_int8: FORMAT_INT8, needs GL_EXT_spirv_intrinsics
 // module matmul_dot_written_out_int8: FORMAT_INT8 WRITTEN_OUT, needs GL_EXT_spirv_intrinsics
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul
 #define OUT 4

@@ -10,7 +10,7 @@
 // module matmul_lane_broadcast_m16: BROADCAST TM=16, reads weights
 // module matmul_lane_broadcast_m4: BROADCAST TM=4, reads weights
 // module matmul_lane_broadcast_m1: BROADCAST TM=1, reads weights
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #ifdef BROADCAST

@@ -3,7 +3,7 @@
 // turn of the loop takes eight k, because drivers may end a loop after so many turns (kern/family.h).
 //
 // module matmul_naive, reads weights
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul
 #define OUT 4

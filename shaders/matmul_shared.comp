@@ -9,7 +9,7 @@
 //
 // module matmul_shared, reads weights, written out
 // module matmul_split: SPLIT, reads f16 bf16 int8, written out
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul
 #define OUT 4

@@ -6,7 +6,7 @@
 // of w are under way at once.
 //
 // module matmul_vector, reads weights, written out
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require

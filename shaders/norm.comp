@@ -5,7 +5,7 @@
 //
 // module norm
 // module norm_subgroup: BY_SUBGROUP
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #ifdef BY_SUBGROUP
 #extension GL_KHR_shader_subgroup_arithmetic : require

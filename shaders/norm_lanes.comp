@@ -4,7 +4,7 @@
 // module norm_lanes
 // module norm_lanes_texel: TEXEL
 // module norm_lanes_w4: SUBGROUP_SIZE=4
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

@@ -4,7 +4,7 @@
 // begin at vectors, and rows are whole vectors.
 //
 // module norm_wide, written out
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require

@@ -2,7 +2,7 @@
 // writes a row. Operands: x [image][channel][row][column], out.
 //
 // module patches
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_patches
 #define OUT 1

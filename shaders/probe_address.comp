@@ -1,7 +1,7 @@
 // Checks loads by the address of a buffer.
 //
 // module probe_address
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require

@@ -2,7 +2,7 @@
 // take subnormal numbers as 0; the bounds of these kernels allow that.
 //
 // module probe_float16
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define GIVEN uint
 #include "lib/probe.glsl"

@@ -1,7 +1,7 @@
 // Checks what each of the 65,536 16-bit numbers in a word becomes: weights and caches in f16 are read in this way.
 //
 // module probe_half
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define GIVEN uint
 #include "lib/probe.glsl"

@@ -3,7 +3,7 @@
 // loops of an invocation; when it runs out they end every loop, and report nothing.
 //
 // module probe_loops
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define GIVEN uint
 #include "lib/probe.glsl"

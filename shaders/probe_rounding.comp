@@ -1,7 +1,7 @@
 // Checks the arithmetic of the reproducible mode: quotients, roots, products and sums, each rounded on its own.
 //
 // module probe_rounding
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define GIVEN uint
 #include "lib/probe.glsl"

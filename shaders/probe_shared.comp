@@ -1,7 +1,7 @@
 // Checks shared memory, all that the device has, and barriers: each invocation reads what others have written.
 //
 // module probe_shared
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define GIVEN uint
 #include "lib/probe.glsl"

@@ -3,7 +3,7 @@
 //
 // module probe_storage16: GIVEN=uint16_t PER_WORD=2
 // module probe_storage8: GIVEN=uint8_t PER_WORD=4
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_8bit_storage : require

@@ -5,7 +5,7 @@
 // module probe_shuffle: SHUFFLE
 // module probe_ballot: BALLOT
 // module probe_arithmetic: ARITHMETIC
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #ifdef SHUFFLE

@@ -6,7 +6,7 @@
 //
 // module quantise
 // module quantise_words: WORDS
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul
 #include "lib/kernel.glsl"

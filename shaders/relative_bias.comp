@@ -2,7 +2,7 @@
 // writes one head. Operands: table [bucket][head], buckets by distance, out.
 //
 // module relative_bias
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_relative_bias
 #include "lib/kernel.glsl"

@@ -4,7 +4,7 @@
 // driver divides lane by lane if it does not know the divisor.
 //
 // module rope
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_rope
 #define OUT 3

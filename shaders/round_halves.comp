@@ -3,7 +3,7 @@
 // VKF_Q8_BLOCK columns as invocations. In each turn an invocation rounds eight columns. K is a multiple of 8.
 //
 // module round_halves
-#version 450
+#version 440
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul
 #include "lib/kernel.glsl"
