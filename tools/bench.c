@@ -88,18 +88,8 @@ static int run_operands(bench *b, bool is_check) {
 }
 
 static int run_kinds(bench *b) {
-  const tool_args *args = b->args;
-  const vkf_device_info *info = vkf_device_get_info(b->session.device);
-  int exit_code = args->shader ? bench_read_shader(b) : TOOL_OK;
+  int exit_code = b->args->shader ? bench_read_shader(b) : TOOL_OK;
   if (exit_code == TOOL_OK) exit_code = run_operands(b, true);
-  if (exit_code == TOOL_OK && info->kind != VKF_DEVICE_REF && !args->no_roofs) exit_code = bench_roofs(b);
-  if (!args->json && exit_code == TOOL_OK)
-    printf("%s (%s), vkformer %s %s\n", info->name, info->driver, vkf_version(), tool_commit);
-  if (!args->json && b->peaks.gflops > 0)
-    printf("roofs: %.1f GFLOP/s of multiply-adds, %.1f GB/s of caches, %.1f GB/s of memory\n", b->peaks.gflops,
-           b->peaks.cached_gbytes, b->peaks.gbytes);
-  if (!args->json && b->peaks.matrix_gflops > 0)
-    printf("       %.1f GFLOP/s of matrix cores\n", b->peaks.matrix_gflops);
   return exit_code == TOOL_OK ? run_operands(b, false) : exit_code;
 }
 

@@ -21,6 +21,7 @@ typedef struct bench {
   json_t *refused;   /* tiles that no kernel can have, and why */
   json_t *merged;    /* the documents of --merge */
   bool is_check;     /* problems are not measured: is each one, and are there kernels by the names that are given? */
+  bool has_begun;    /* bench_begin() was here */
   bool wrong;        /* a row was over its bound */
   char problem[160]; /* of the rows that were printed last */
   char repeat[256];  /* what has to be asked for to repeat the rows of now, before the options */
@@ -43,8 +44,9 @@ BENCH_KINDS(X)
 /* A problem as `vkformer kernels` spells it. */
 int bench_problem(bench *b, const char *problem);
 
-/* Measures the roofs that shares are shares of. */
-int bench_roofs(bench *b);
+/* Before the first row, when nothing can be refused any more: measures the roofs that shares are shares of and prints
+ * what is timed on. Does nothing the next time. */
+int bench_begin(bench *b);
 /* SPIR-V of --shader: read, or compiled from GLSL by glslangValidator or glslang. */
 int bench_read_shader(bench *b);
 /* Prints a row and keeps it; more (NULL: nothing; taken): further members of the JSON row. */

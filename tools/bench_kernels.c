@@ -38,6 +38,8 @@ int bench_problem(bench *b, const char *problem) {
                                    .shader_name = a->shader,
                                    .cold = a->cold != 0};
   if (b->is_check) return check_problem(b, problem, &params);
+  int exit_code = bench_begin(b);
+  if (exit_code != TOOL_OK) return exit_code;
   snprintf(b->repeat, sizeof b->repeat, "%s", problem);
   tool_progress(&b->session, "%s ...", problem);
   vkf_status status = vkf_device_bench(b->session.device, problem, &params, on_row, b);

@@ -231,6 +231,7 @@ done:
 static int bench_model(bench *b, const char *kind, json_t *config, const vkf_generate_params *generate) {
   const tool_sizes batches = bench_sizes(&b->args->batches, 1), lengths = bench_sizes(&b->args->lengths, 128);
   int exit_code = open_model(b, config);
+  if (exit_code == TOOL_OK) exit_code = bench_begin(b);
   for (size_t i = 0; i < batches.n; i++)
     for (size_t j = 0; j < lengths.n && exit_code == TOOL_OK; j++)
       exit_code = time_size(b, kind, batches.at[i], lengths.at[j], generate);
@@ -314,6 +315,7 @@ int bench_translate(bench *b) {
   if (exit_code == TOOL_OK) exit_code = b->args->stdin_ ? tool_lines_run(&lines) : golden_texts(folder, &t);
   if (exit_code == TOOL_OK && t.n == 0) exit_code = tool_error("expected at least one sentence, found none");
   if (exit_code == TOOL_OK) exit_code = tool_session_open_model(&b->session, folder);
+  if (exit_code == TOOL_OK) exit_code = bench_begin(b);
   if (exit_code == TOOL_OK) {
     tool_progress(&b->session, "verifying ...");
     vkf_status status = vkf_device_validate(b->session.device,

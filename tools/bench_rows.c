@@ -172,11 +172,26 @@ static void on_roof(void *user, const vkf_bench_row *row) {
   bench_peaks_add(&((bench *)user)->peaks, row);
 }
 
-int bench_roofs(bench *b) {
+static int measure_roofs(bench *b) {
   const vkf_bench_params params = {VKF_BENCH_PARAMS_INIT, .seconds = 0.1};
   tool_progress(&b->session, "peak ...");
   vkf_status status = vkf_device_bench(b->session.device, "peak", &params, on_roof, b);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, "peak");
+}
+
+int bench_begin(bench *b) {
+  const vkf_device_info *info = vkf_device_get_info(b->session.device);
+  const bench_peaks *p = &b->peaks;
+  if (b->has_begun) return TOOL_OK;
+  b->has_begun = true;
+  if (info->kind != VKF_DEVICE_REF && !b->args->no_roofs && measure_roofs(b) != TOOL_OK) return TOOL_FAILED;
+  if (b->args->json) return TOOL_OK;
+  printf("%s (%s), vkformer %s %s\n", info->name, info->driver, vkf_version(), tool_commit);
+  if (p->gflops > 0)
+    printf("roofs: %.1f GFLOP/s of multiply-adds, %.1f GB/s of caches, %.1f GB/s of memory\n", p->gflops,
+           p->cached_gbytes, p->gbytes);
+  if (p->matrix_gflops > 0) printf("       %.1f GFLOP/s of matrix cores\n", p->matrix_gflops);
+  return TOOL_OK;
 }
 
 json_t *bench_document(const bench *b) {

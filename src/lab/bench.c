@@ -269,7 +269,8 @@ static vkf_status add_candidates(bench *b, vkf_bench_fn on_row, void *user) {
   uint32_t n_tiles = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
   const vkf_bench_params *params = b->params;
-  for (size_t i = 0; i < n; i++) {
+  if (params->tile) refuse_tiles(b, on_row, user, &n_tiles); /* before kernels are made for it */
+  for (size_t i = 0; i < n && (n_tiles || !params->tile); i++) {
     if (!is_asked_for(b, &variants[i])) continue;
     VKF_CALL(add_candidate(b, &variants[i], &variants[i], NULL));
     if (params->shader) {
@@ -279,7 +280,6 @@ static vkf_status add_candidates(bench *b, vkf_bench_fn on_row, void *user) {
     }
     if (params->tile) VKF_CALL(add_tiles(b, &variants[i]));
   }
-  if (params->tile) refuse_tiles(b, on_row, user, &n_tiles);
   if (!b->n || (params->tile && !n_tiles))
     return vkf_env_fail(b->env, VKF_ERROR_ARGUMENT, "no variant%s%s%s%s%s%s fits on %s: %s",
                         params->variant ? " named " : "", params->variant ? params->variant : "",
