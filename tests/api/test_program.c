@@ -329,10 +329,10 @@ static void test_translate(void **state) {
        "$V translate -b $b < $T/lines > $T/b$b || exit 1; done; cmp $T/b1 $T/b2 && cmp $T/b1 $T/b32 && "
        "wc -l < $T/b1 && sed -n 2p $T/b1 | wc -c && sed -n 3p $T/b1",
        0, "4\n1\nEl gato se sent\xc3\xb3 en la mata porque estaba cansado.\n", ""},
-      {"for i in 1 2 3 4; do cat $T/lines; echo; done > $T/more; for d in ref $VKF_DEVICE,ref all; do "
+      {"for i in 1 2; do cat $T/lines; echo; done > $T/more; for d in ref $VKF_DEVICE,ref all; do "
        "$V translate --deterministic --num-beams 1 -b 2 --device $d < $T/more > $T/d || exit 1; "
        "test -e $T/d1 || cp $T/d $T/d1; cmp $T/d $T/d1 || exit 1; done; wc -l < $T/d",
-       0, "16\n", ""},
+       0, "8\n", ""},
       {"$V translate --device $VKF_DEVICE,nosuch a", 3, "", "nosuch"},
       {"$V translate --workers 0 a", 2, "", "--workers: expected a whole number of at least 1, found '0'"},
       {"$V translate --workers 65 a", 2, "", "--workers: expected at most 64, found 65"},

@@ -5,7 +5,7 @@
 
 #include "support/word_models.h"
 
-/* A corpus of 300 lines of 1 to 9 words, some of which are empty, and one of 3,000; $X translates it in little steps.
+/* A corpus of 300 lines of 1 to 9 words, some of which are empty, and one of 1,500; $X translates it in little steps.
  */
 static int prepare(void **state) {
   setenv("VKF_DEVICE", "ref", 1);
@@ -14,7 +14,7 @@ static int prepare(void **state) {
   return system(
       "cd $T && awk 'BEGIN{for(i=1;i<=300;i++){n=i%13?1+i*7%9:0;s=\"\";for(j=0;j<n;j++)s=s\"w\"(5+(i*j+i)%100)\" \";"
       "print s (n?\"<eos>\":\"\")}}' > in && eval \"$X\" < in > whole && test $(wc -l < whole) = 300 && for i in $(seq "
-      "10); do cat in >&3; cat whole >&4; done 3> big 4> big.whole");
+      "5); do cat in >&3; cat whole >&4; done 3> big 4> big.whole");
 }
 
 /* ---- what comes in and goes out ---------------------------------------------------------------------------------- */
