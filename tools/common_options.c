@@ -67,11 +67,16 @@ static const tool_option generation_options[] = {
     {"suppress-tokens", 0, TOOL_KEY_IDS, 0, "IDS", "ids that never occur, separated by commas"},
     {"begin-suppress-tokens", 0, TOOL_KEY_IDS, 0, "IDS", "ids that are not the first one"},
     {"bad-words-ids", 0, TOOL_KEY_LISTS, 0, "LISTS", "sequences that never occur: [5,6],[7]"},
-    {"do-sample", 0, TOOL_KEY_TRUE, 0, NULL, "draw tokens at random; the next five options say how"},
+    {"do-sample", 0, TOOL_KEY_TRUE, 0, NULL, "draw tokens at random; the options below say how"},
     {"temperature", 0, TOOL_KEY_NUMBER, 0, "X", "divides the scores"},
     {"top-k", 0, TOOL_KEY_WHOLE, 0, "N", "only the N best tokens; 0: all; default 50"},
     {"top-p", 0, TOOL_KEY_NUMBER, 0, "X", "only the best tokens whose probabilities add up to X"},
     {"min-p", 0, TOOL_KEY_NUMBER, 0, "X", "only tokens with X times the best one's probability"},
+    {"top-h", 0, TOOL_KEY_NUMBER, 0, "X", "only the best tokens that have X of the entropy of the best 100"},
+    {"typical-p", 0, TOOL_KEY_NUMBER, 0, "X",
+     "only tokens whose probabilities add up to X, the most typical\nfirst: as likely as the entropy says"},
+    {"epsilon-cutoff", 0, TOOL_KEY_NUMBER, 0, "X", "only tokens with a probability of at least X"},
+    {"eta-cutoff", 0, TOOL_KEY_NUMBER, 0, "X", "the same with a lower X where the next token is less certain"},
     {"seed", 0, TOOL_KEY_SEED, 0, "N", "the same seed and line give the same text; default 0"},
 };
 const tool_option_group tool_generation_options =

@@ -121,6 +121,10 @@ int tool_check_sampling(const tool_args *args, const char *config, const char *f
               {"top_k", "top-k", "", 0, DBL_MAX},
               {"top_p", "top-p", "a number from 0 to 1", 0, 1},
               {"min_p", "min-p", "a number from 0 to 1", 0, 1},
+              {"top_h", "top-h", "a number from 0 to 1", 0, 1},
+              {"typical_p", "typical-p", "a number over 0, up to 1", DBL_TRUE_MIN, 1},
+              {"epsilon_cutoff", "epsilon-cutoff", "a number from 0 to below 1", 0, 1 - DBL_EPSILON / 2},
+              {"eta_cutoff", "eta-cutoff", "a number from 0 to below 1", 0, 1 - DBL_EPSILON / 2},
               {"seed", "seed", "", 0, DBL_MAX}};
   json_t *draws = tool_config_value(config, folder, "do_sample");
   const bool is_drawn = json_is_true(draws);

@@ -114,7 +114,7 @@ static vkf_status check_ids(const vkf_generation_config *config, uint32_t n_voca
 
 static const char *neutral_text(const vkf_generation_key *key) {
   if (key->kind == VKF_KEY_NO_FALSE) return "false";
-  if (key->kind == VKF_KEY_NO_NUMBER || key->kind == VKF_KEY_SAMPLING) return key->least == 1 ? "1" : "0";
+  if (key->kind == VKF_KEY_NO_NUMBER) return key->least == 1 ? "1" : "0";
   return "null";
 }
 
@@ -128,6 +128,11 @@ static vkf_status check_sampling(const vkf_generation_config *c) {
       {"top_k", "a whole number of at least 0", c->top_k, c->top_k >= 0 && c->top_k == floor(c->top_k)},
       {"top_p", "a number from 0 to 1", c->top_p, c->top_p >= 0 && c->top_p <= 1},
       {"min_p", "a number from 0 to 1", c->min_p, c->min_p >= 0 && c->min_p <= 1},
+      {"top_h", "a number from 0 to 1", c->top_h, c->top_h >= 0 && c->top_h <= 1},
+      {"typical_p", "a number over 0, up to 1", c->typical_p, c->typical_p > 0 && c->typical_p <= 1},
+      {"epsilon_cutoff", "a number from 0 to below 1", c->epsilon_cutoff,
+       c->epsilon_cutoff >= 0 && c->epsilon_cutoff < 1},
+      {"eta_cutoff", "a number from 0 to below 1", c->eta_cutoff, c->eta_cutoff >= 0 && c->eta_cutoff < 1},
   };
   if (c->num_beams > 1)
     return vkf_env_fail(
@@ -213,7 +218,7 @@ vkf_status vkf_decode_generation_check(const vkf_generation_config *config, uint
   vkf_env *env = config->env;
   const vkf_generation_key *keys = vkf_decode_generation_keys;
   for (size_t i = 0; i < vkf_decode_generation_n_keys; i++)
-    if (config->refused[i] != NULL && (keys[i].kind != VKF_KEY_SAMPLING || config->do_sample))
+    if (config->refused[i] != NULL)
       return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "%s: \"%s\" is not supported: expected no such key, or %s",
                           config->refused[i], keys[i].name, neutral_text(&keys[i]));
   if (config->unknown != NULL)

@@ -53,11 +53,12 @@ typedef struct vkf_generation_config {
   uint32_t no_repeat_ngram_size, encoder_no_repeat_ngram_size; /* 0: none */
   vkf_id_list eos, forced_eos, suppress, begin_suppress;       /* n 0: none */
   vkf_id_lists bad_words, force_words, sequence_bias;          /* n 0: none */
-  bool renormalize_logits;                     /* makes edited log-probabilities of beams sum to one again */
-  bool do_sample;                              /* these four and the seed are for sampling alone */
-  double temperature, top_k, top_p, min_p;     /* neutral: 1, 0, 1, 0 */
-  uint64_t seed;                               /* key "seed", which transformers does not have */
-  int32_t bos, pad, decoder_start, forced_bos; /* VKF_NO_TOKEN: none */
+  bool renormalize_logits;                             /* makes edited log-probabilities of beams sum to one again */
+  bool do_sample;                                      /* the numbers below and the seed are for sampling alone */
+  double temperature, top_k, top_p, min_p;             /* neutral: 1, 0, 1, 0 */
+  double top_h, typical_p, epsilon_cutoff, eta_cutoff; /* neutral: 0, 1, 0, 0 */
+  uint64_t seed;                                       /* key "seed", which transformers does not have */
+  int32_t bos, pad, decoder_start, forced_bos;         /* VKF_NO_TOKEN: none */
 
   /* For each row of the key table, the source that set it to an unsupported value; NULL: not refused. */
   const char *refused[VKF_GENERATION_MAX_KEYS];

@@ -42,11 +42,11 @@ const vkf_generation_key vkf_decode_generation_keys[] = {
     {"top_k", VKF_KEY_REAL, AT(top_k), 0},
     {"top_p", VKF_KEY_REAL, AT(top_p), 0},
     {"min_p", VKF_KEY_REAL, AT(min_p), 0},
+    {"top_h", VKF_KEY_REAL, AT(top_h), 0},
+    {"typical_p", VKF_KEY_REAL, AT(typical_p), 0},
+    {"epsilon_cutoff", VKF_KEY_REAL, AT(epsilon_cutoff), 0},
+    {"eta_cutoff", VKF_KEY_REAL, AT(eta_cutoff), 0},
     {"seed", VKF_KEY_SEED, AT(seed), 0},
-    {"top_h", VKF_KEY_SAMPLING, 0, 0},
-    {"typical_p", VKF_KEY_SAMPLING, 0, 1},
-    {"epsilon_cutoff", VKF_KEY_SAMPLING, 0, 0},
-    {"eta_cutoff", VKF_KEY_SAMPLING, 0, 0},
     {"transformers_version", VKF_KEY_FREE, 0, 0},
     {"_from_model_config", VKF_KEY_FREE, 0, 0},
     {"_commit_hash", VKF_KEY_FREE, 0, 0},
@@ -295,7 +295,6 @@ vkf_status vkf_decode_generation_read_key(vkf_generation_reader *r, const vkf_ge
       st = vkf_file_json_as_bool(value, &yes);
       neutral = !yes;
       break;
-    case VKF_KEY_SAMPLING:
     case VKF_KEY_NO_NUMBER:
       st = vkf_file_json_as_double(value, &number);
       neutral = number == key->least;
@@ -325,6 +324,7 @@ void vkf_decode_generation_init(vkf_generation_config *config, vkf_env *env) {
                                     .temperature = 1.0,
                                     .top_k = 50,
                                     .top_p = 1.0,
+                                    .typical_p = 1.0,
                                     .bos = VKF_NO_TOKEN,
                                     .pad = VKF_NO_TOKEN,
                                     .decoder_start = VKF_NO_TOKEN,

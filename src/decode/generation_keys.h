@@ -19,7 +19,6 @@ typedef enum vkf_generation_kind {
   VKF_KEY_BIASES, /* vkf_id_lists with biases */
   VKF_KEY_BOOL,
   VKF_KEY_SEED,      /* uint64_t */
-  VKF_KEY_SAMPLING,  /* not supported with do_sample, unless the number `least` */
   VKF_KEY_FREE,      /* changes no id: bookkeeping, caches, what is returned */
   VKF_KEY_NO_FALSE,  /* not supported, unless false */
   VKF_KEY_NO_NUMBER, /* not supported, unless the number `least` */

@@ -3,6 +3,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { TOP_H_CANDIDATES = 100 }; /* so many of the best ones top_h looks at */
 
 /* Descending; of equals the lower id first. */
 static int by_score(const void *a, const void *b) {
@@ -44,11 +47,54 @@ static uint32_t keep_from(vkf_sample_candidate *c, uint32_t n, float least) {
   return kept;
 }
 
-/* The fewest best candidates that hold top_p of all weight (Holtzman et al. 2020, section 3.1), at least one. They are
- * sorted. */
-static uint32_t keep_top_p(const vkf_sample_candidate *c, uint32_t n, double top_p) {
-  double total = 0, before = 0;
+/* Sorts candidates and weighs them. */
+static void weigh(const vkf_generation_config *config, vkf_sample_candidate *c, uint32_t n) {
+  qsort(c, n, sizeof *c, by_score);
+  for (uint32_t i = 0; i < n; i++) c[i].weight = exp(((double)c[i].score - c[0].score) / config->temperature);
+}
+
+/* ---- rules: each keeps some of the candidates, which are sorted and weighed, at least one --------------------------
+ */
+
+static double total_of(const vkf_sample_candidate *c, uint32_t n) {
+  double total = 0;
   for (uint32_t i = 0; i < n; i++) total += c[i].weight;
+  return total;
+}
+
+/* -log p, where all candidates have the weight `total`. */
+static double surprise(const vkf_sample_candidate *c, double total) {
+  return -log(c->weight / total);
+}
+
+/* What a candidate adds to the entropy, -p log p. */
+static double entropy_term(const vkf_sample_candidate *c, double total) {
+  return c->weight > 0 ? c->weight / total * surprise(c, total) : 0;
+}
+
+static double entropy_of(const vkf_sample_candidate *c, uint32_t n) {
+  const double total = total_of(c, n);
+  double entropy = 0;
+  for (uint32_t i = 0; i < n; i++) entropy += entropy_term(&c[i], total);
+  return entropy;
+}
+
+/* The best candidates whose terms of the entropy add up to at most top_h of it (Potraghloo et al. 2025, algorithm 1).
+ */
+static uint32_t keep_top_h(const vkf_sample_candidate *c, uint32_t n, double top_h) {
+  const double total = total_of(c, n), most = top_h * entropy_of(c, n);
+  double sum = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    sum += entropy_term(&c[i], total);
+    if (i > 0 && sum > most) return i;
+  }
+  return n;
+}
+
+/* The fewest best candidates that hold top_p of all weight (Holtzman et al. 2020, section 3.1), at least one. */
+static uint32_t keep_top_p(const vkf_sample_candidate *c, uint32_t n, double top_p) {
+  const double total = total_of(c, n);
+  double before = 0;
   for (uint32_t i = 0; i < n; i++) {
     if (i > 0 && before >= top_p * total) return i;
     before += c[i].weight;
@@ -56,17 +102,50 @@ static uint32_t keep_top_p(const vkf_sample_candidate *c, uint32_t n, double top
   return n;
 }
 
-/* Candidates with at least min_p of the best one's probability; they are sorted. */
+/* Candidates with at least min_p of the best one's probability. */
 static uint32_t keep_min_p(const vkf_sample_candidate *c, uint32_t n, double min_p) {
   uint32_t kept = 1;
   while (kept < n && c[kept].weight >= min_p) kept++;
   return kept;
 }
 
+/* The fewest candidates whose surprise is nearest to its mean, the entropy, and that hold typical_p of all weight, and
+ * the equals of the farthest of them (Meister et al. 2023, section 4). They are neighbours, which grow to the nearer
+ * side, and move to the front. */
+static uint32_t keep_typical(vkf_sample_candidate *c, uint32_t n, double typical_p) {
+  const double total = total_of(c, n), entropy = entropy_of(c, n);
+  uint32_t begin = 0;
+  while (begin < n && surprise(&c[begin], total) < entropy) begin++;
+  uint32_t end = begin;
+  double held = 0, farthest = 0;
+  while (end - begin < n) {
+    const double below = begin > 0 ? entropy - surprise(&c[begin - 1], total) : INFINITY,
+                 above = end < n ? surprise(&c[end], total) - entropy : INFINITY, next = fmin(below, above);
+    if (end > begin && held >= typical_p * total && next > farthest) break;
+    farthest = next;
+    held += begin > 0 && below <= above ? c[--begin].weight : c[end++].weight;
+  }
+  memmove(c, c + begin, (end - begin) * sizeof *c);
+  return end - begin;
+}
+
+/* Candidates with a probability of at least `least`; the best one and its equals in any case. */
+static uint32_t keep_probable(const vkf_sample_candidate *c, uint32_t n, double least) {
+  const double total = total_of(c, n);
+  uint32_t kept = 1;
+  while (kept < n && (c[kept].weight >= least * total || c[kept].score == c[0].score)) kept++;
+  return kept;
+}
+
+/* A cutoff that is lower where the next id is less certain (Hewitt et al. 2022, section 4). */
+static uint32_t keep_eta(const vkf_sample_candidate *c, uint32_t n, double cutoff) {
+  return keep_probable(c, n, fmin(cutoff, sqrt(cutoff) * exp(-entropy_of(c, n))));
+}
+
 static int32_t draw(const vkf_sample_candidate *c, uint32_t n, double unit, double *log_prob) {
-  double total = 0, sum = 0;
+  const double total = total_of(c, n);
+  double sum = 0;
   uint32_t at = 0;
-  for (uint32_t i = 0; i < n; i++) total += c[i].weight;
   while (sum += c[at].weight, at + 1 < n && sum <= unit * total) at++; /* the last one where sums are rounded */
   *log_prob = log(c[at].weight / total);
   return c[at].id;
@@ -78,11 +157,19 @@ int32_t vkf_decode_sample(const vkf_generation_config *config, const float *scor
   for (uint32_t id = 0; id < n_vocab; id++)
     if (scores[id] > -INFINITY) c[n++] = (vkf_sample_candidate){scores[id], 0, (int32_t)id};
   if (n == 0) return VKF_NO_TOKEN;
+  if (config->top_h > 0) {
+    const uint32_t most = VKF_MIN(n, (uint32_t)TOP_H_CANDIDATES);
+    vkf_decode_best(c, n, most);
+    weigh(config, c, most);
+    n = keep_top_h(c, most, config->top_h);
+  }
   if (top_k > 0 && top_k < n) n = keep_from(c, n, kth_largest(c, n, top_k));
-  qsort(c, n, sizeof *c, by_score);
-  for (uint32_t i = 0; i < n; i++) c[i].weight = exp(((double)c[i].score - c[0].score) / config->temperature);
+  weigh(config, c, n);
   if (config->top_p < 1) n = keep_top_p(c, n, config->top_p);
   if (config->min_p > 0) n = keep_min_p(c, n, config->min_p);
+  if (config->typical_p < 1) n = keep_typical(c, n, config->typical_p);
+  if (config->epsilon_cutoff > 0) n = keep_probable(c, n, config->epsilon_cutoff);
+  if (config->eta_cutoff > 0) n = keep_eta(c, n, config->eta_cutoff);
   return draw(c, n, unit, log_prob);
 }
 

@@ -1,9 +1,9 @@
 /* sample: one id drawn from a row of scores.
  *
  * Pure arithmetic on the host. The scores are shaped as transformers 5.12 shapes them (generation/logits_process.py),
- * in its order: temperature, top_k, top_p, min_p; then an id is drawn with the probabilities of the softmax of what is
- * left. The random number is a function of (seed, line, step) alone. Invariant: the id depends on the row, the
- * configuration and that number, never on the other rows of a batch.
+ * in its order: temperature, top_h, top_k, top_p, min_p, typical_p, epsilon_cutoff, eta_cutoff; then an id is drawn
+ * with the probabilities of the softmax of what is left. The random number is a function of (seed, line, step) alone.
+ * Invariant: the id depends on the row, the configuration and that number, never on the other rows of a batch.
  */
 #ifndef VKF_DECODE_SAMPLE_H
 #define VKF_DECODE_SAMPLE_H

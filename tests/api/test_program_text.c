@@ -255,6 +255,8 @@ static void test_refused(void **state) {
                                          {"temperature -1", "a number over 0, found -1"},
                                          {"top-p 1.5", "a number from 0 to 1, found 1.5"},
                                          {"min-p -0.1", "a number from 0 to 1, found -0.1"},
+                                         {"typical-p 0", "a number over 0, up to 1, found 0"},
+                                         {"eta-cutoff 1", "a number from 0 to below 1, found 1"},
                                          {"top-k -1", "a whole number of at least 0, found"},
                                          {"repetition-penalty 0", "a number over 0, found '0'"},
                                          {"patience 0", "a number over 0, found '0'"},

@@ -240,17 +240,13 @@ static void taken_back(void **state) {
   static const char *const refused[] = {"{\"guidance_scale\":2}",
                                         "{\"penalty_alpha\":0.6}",
                                         "{\"max_time\":3}",
-                                        "{\"do_sample\":true,\"typical_p\":0.5}",
-                                        "{\"do_sample\":true,\"typical_p\":0}",
-                                        "{\"do_sample\":true,\"epsilon_cutoff\":0.1}",
                                         "{\"num_beams\":4,\"num_beam_groups\":2,\"diversity_penalty\":1,"
                                         "\"patience\":1}",
                                         "{\"num_beams\":2,\"force_words_ids\":[[1]],\"prefix_bias_beta\":0.1}",
                                         "{\"num_beams\":2,\"return_alternatives\":true,\"force_words_ids\":[[1]]}"};
-  static const char *const back[] = {
-      "{\"guidance_scale\":null}", "{\"penalty_alpha\":null}", "{\"max_time\":null}",
-      "{\"typical_p\":1}",         "{\"typical_p\":null}",     "{\"epsilon_cutoff\":0}",
-      "{\"patience\":null}",       "{\"prefix_bias_beta\":0}", "{\"force_words_ids\":[]}"};
+  static const char *const back[] = {"{\"guidance_scale\":null}", "{\"penalty_alpha\":null}",
+                                     "{\"max_time\":null}",       "{\"patience\":null}",
+                                     "{\"prefix_bias_beta\":0}",  "{\"force_words_ids\":[]}"};
   for (size_t i = 0; i < VKF_COUNT(refused); i++) {
     vkf_generation_config c;
     fresh(&c);

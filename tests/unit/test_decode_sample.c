@@ -45,7 +45,8 @@ static void compare(const char *options, const double *weights) {
   for (uint32_t i = 0; i < N_DRAWS; i++) {
     int32_t id = vkf_decode_sample(&c, scores, V, vkf_decode_sample_unit(7, i % 100, 0, i / 100), scratch, &log_prob);
     assert_between(id, 0, V - 1);
-    assert_true(fabs(log_prob - log(weights[id] / total)) < 1e-6); /* of the float32 scores */
+    if (!(fabs(log_prob - log(weights[id] / total)) < 1e-6)) /* of the float32 scores */
+      fail_msg("%s: id %d has the log-probability %g", options, id, log_prob);
     counts[id]++;
   }
   for (uint32_t i = 0; i < V; i++) {
@@ -82,7 +83,61 @@ static void frequencies(void **state) {
   compare("{\"do_sample\":true,\"min_p\":0.2}", cut);
 }
 
-/* Temperature goes before top_p, top_k before top_p, top_p before min_p. */
+/* What the LogitsWarper classes of transformers 5.12.1 keep of `exact`. Of equals top_h takes the lower id, where
+ * theirs takes any; its 1 is all, where their last term may be rounded to one too many. */
+static void rules_of_the_entropy(void **state) {
+  (void)state;
+  double cut[V] = {0};
+  cut[1] = 0.4;
+  compare("{\"do_sample\":true,\"top_h\":0.4}", cut);
+  compare("{\"do_sample\":true,\"epsilon_cutoff\":0.3}", cut);
+  compare("{\"do_sample\":true,\"epsilon_cutoff\":0.5}", cut); /* the best one stays */
+  cut[4] = 0.2;
+  compare("{\"do_sample\":true,\"top_h\":0.5}", cut);
+  compare("{\"do_sample\":true,\"epsilon_cutoff\":0.11}", cut);
+  compare("{\"do_sample\":true,\"eta_cutoff\":0.3}", cut); /* sqrt(0.3) e^-1.67 = 0.103 */
+  compare("{\"do_sample\":true,\"eta_cutoff\":0.9}", cut);
+  cut[0] = 0.1;
+  compare("{\"do_sample\":true,\"top_h\":0.6}", cut);
+  cut[3] = 0.1;
+  compare("{\"do_sample\":true,\"top_h\":0.8}", cut);
+  cut[6] = 0.1;
+  compare("{\"do_sample\":true,\"top_h\":0.9}", cut);
+  compare("{\"do_sample\":true,\"typical_p\":0.59}", cut);
+  compare("{\"do_sample\":true,\"typical_p\":0.85}", cut);
+  compare("{\"do_sample\":true,\"epsilon_cutoff\":0.06}", cut);
+  compare("{\"do_sample\":true,\"eta_cutoff\":0.1}", cut);
+  compare("{\"do_sample\":true,\"top_h\":1}", exact);
+  compare("{\"do_sample\":true,\"typical_p\":0.95}", exact);
+  compare("{\"do_sample\":true,\"epsilon_cutoff\":0.01}", exact);
+  compare("{\"do_sample\":true,\"eta_cutoff\":0.05}", exact); /* sqrt(0.05) e^-1.67 = 0.042 */
+  cut[1] = 0;
+  compare("{\"do_sample\":true,\"typical_p\":0.25}", cut); /* the best one is no typical one */
+  compare("{\"do_sample\":true,\"typical_p\":0.45}", cut);
+  cut[0] = cut[3] = cut[6] = 0;
+  compare("{\"do_sample\":true,\"typical_p\":0.19}", cut);
+}
+
+/* Of more than 100 top_h looks at the best 100. */
+static void many_candidates(void **state) {
+  (void)state;
+  enum { MANY = 150 };
+  static const char *const options[] = {"{\"do_sample\":true,\"top_k\":0,\"top_h\":1}",
+                                        "{\"do_sample\":true,\"top_k\":0,\"top_h\":1,\"typical_p\":0.1}",
+                                        "{\"do_sample\":true,\"top_k\":0}"};
+  static const int32_t last[] = {99, 99, 149};
+  static float scores[MANY]; /* all equal */
+  static vkf_sample_candidate scratch[MANY];
+  for (size_t i = 0; i < VKF_COUNT(options); i++) {
+    vkf_generation_config c;
+    double log_prob = 0;
+    configure(&c, options[i]);
+    assert_int_equal(vkf_decode_sample(&c, scores, MANY, 0.9999, scratch, &log_prob), last[i]);
+    vkf_decode_generation_finish(&c);
+  }
+}
+
+/* Temperature goes before top_p, top_k before top_p, top_p before min_p, and so on, as in transformers 5.12.1. */
 static void order_of_rules(void **state) {
   (void)state;
   double hot[V] = {0}, cut[V] = {0};
@@ -91,6 +146,18 @@ static void order_of_rules(void **state) {
   cut[1] = 0.4;
   compare("{\"do_sample\":true,\"top_k\":2,\"top_p\":0.6}", cut); /* 0.4 of 0.6 is 0.67 */
   compare("{\"do_sample\":true,\"top_p\":0.59,\"min_p\":0.6}", cut);
+  compare("{\"do_sample\":true,\"top_h\":0.5,\"top_k\":1}", cut);
+  cut[4] = 0.2;
+  compare("{\"do_sample\":true,\"top_h\":0.6,\"top_k\":2}", cut);
+  compare("{\"do_sample\":true,\"top_p\":0.65,\"typical_p\":0.3,\"epsilon_cutoff\":0.2}", cut);
+  cut[1] = 0;
+  compare("{\"do_sample\":true,\"typical_p\":0.19,\"epsilon_cutoff\":0.22}", cut);
+  cut[0] = cut[3] = cut[6] = sqrt(0.1);
+  cut[4] = sqrt(0.2);
+  compare(
+      "{\"do_sample\":true,\"temperature\":2,\"top_h\":0.9,\"top_k\":4,\"top_p\":0.95,\"min_p\":0.2,"
+      "\"typical_p\":0.5,\"epsilon_cutoff\":0.2,\"eta_cutoff\":0.5}",
+      cut);
 }
 
 static void nothing_is_left(void **state) {
@@ -173,9 +240,12 @@ static void refused(void **state) {
       {"{\"do_sample\":true,\"top_p\":1.1}", VKF_ERROR_ARGUMENT, "\"top_p\": expected a number from 0 to 1, found 1.1"},
       {"{\"do_sample\":true,\"min_p\":-0.1}", VKF_ERROR_ARGUMENT, "\"min_p\": expected a number from 0 to 1"},
       {"{\"do_sample\":true,\"num_beams\":2}", VKF_ERROR_UNSUPPORTED, "\"do_sample\" with num_beams 2"},
-      {"{\"do_sample\":true,\"typical_p\":0.9}", VKF_ERROR_UNSUPPORTED, "\"typical_p\" is not supported"},
-      {"{\"do_sample\":true,\"eta_cutoff\":0.1}", VKF_ERROR_UNSUPPORTED, "\"eta_cutoff\" is not supported"},
-      {"{\"temperature\":0,\"top_k\":-1,\"top_p\":2,\"typical_p\":0.9}", VKF_OK, ""}, /* nobody samples */
+      {"{\"do_sample\":true,\"top_h\":1.5}", VKF_ERROR_ARGUMENT, "\"top_h\": expected a number from 0 to 1"},
+      {"{\"do_sample\":true,\"typical_p\":0}", VKF_ERROR_ARGUMENT, "\"typical_p\": expected a number over 0, up to 1"},
+      {"{\"do_sample\":true,\"typical_p\":1.1}", VKF_ERROR_ARGUMENT, "\"typical_p\": expected a number over 0"},
+      {"{\"do_sample\":true,\"epsilon_cutoff\":1}", VKF_ERROR_ARGUMENT, "\"epsilon_cutoff\": expected a number from 0"},
+      {"{\"do_sample\":true,\"eta_cutoff\":-1}", VKF_ERROR_ARGUMENT, "\"eta_cutoff\": expected a number from 0"},
+      {"{\"temperature\":0,\"top_k\":-1,\"top_p\":2,\"typical_p\":3}", VKF_OK, ""}, /* nobody samples */
   };
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_generation_config c;
@@ -200,8 +270,14 @@ static void borders(void **state) {
               {"{\"do_sample\":true,\"top_p\":0.5}", 0.99, 0}, /* the first one holds half: enough */
               {"{\"do_sample\":true,\"top_p\":0}", 0.99, 0},
               {"{\"do_sample\":true,\"top_p\":0.51}", 0.99, 1},
-              {"{\"do_sample\":true,\"min_p\":1}", 0.99, 1},  /* as likely as the best */
-              {"{\"do_sample\":true,\"top_k\":1}", 0.99, 1}}; /* of equals none is left out */
+              {"{\"do_sample\":true,\"min_p\":1}", 0.99, 1}, /* as likely as the best */
+              {"{\"do_sample\":true,\"top_k\":1}", 0.99, 1}, /* of equals none is left out */
+              {"{\"do_sample\":true,\"top_h\":0.5}", 0.99, 0},
+              {"{\"do_sample\":true,\"top_h\":1}", 0.99, 1},
+              {"{\"do_sample\":true,\"typical_p\":0.5}", 0.99, 1},
+              {"{\"do_sample\":true,\"epsilon_cutoff\":0.5}", 0.99, 1},
+              {"{\"do_sample\":true,\"epsilon_cutoff\":0.9}", 0.99, 1},
+              {"{\"do_sample\":true,\"eta_cutoff\":0.9}", 0.99, 1}};
   const float scores[2] = {0, 0};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_generation_config c;
@@ -217,6 +293,7 @@ static void borders(void **state) {
 int main(void) {
   vkf_env_init(&env, NULL);
   const struct CMUnitTest tests[] = {cmocka_unit_test(frequencies),          cmocka_unit_test(borders),
+                                     cmocka_unit_test(rules_of_the_entropy), cmocka_unit_test(many_candidates),
                                      cmocka_unit_test(order_of_rules),       cmocka_unit_test(nothing_is_left),
                                      cmocka_unit_test(alone_and_in_a_batch), cmocka_unit_test(refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
