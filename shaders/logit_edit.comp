@@ -22,6 +22,7 @@ float edited(uint kind, float old, float value) {
   precise float y = value;
   if (kind == VKF_LOGIT_EDIT_KIND_ADD) y = old + value;
   if (kind == VKF_LOGIT_EDIT_KIND_PENALTY) y = old < 0.0 ? mul(old, value) : quotient(old, value);
+  if (kind == VKF_LOGIT_EDIT_KIND_GROW) y = old + mul(abs(old), value);
   return flushed(y);
 }
 

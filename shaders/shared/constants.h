@@ -92,6 +92,7 @@
 #define VKF_LOGIT_EDIT_KIND_ADD 1
 #define VKF_LOGIT_EDIT_KIND_PENALTY 2
 #define VKF_LOGIT_EDIT_KIND_FILL 3
+#define VKF_LOGIT_EDIT_KIND_GROW 4
 
 /* probe_loops: turns of its inner loop; its sequence (Numerical Recipes' generator). */
 #define VKF_PROBE_INNER_TURNS 256

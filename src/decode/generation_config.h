@@ -33,6 +33,12 @@ typedef struct vkf_id_lists {
   const float *biases; /* [n], of sequence_bias alone; its lists are in the order of their last ids */
 } vkf_id_lists;
 
+/* Behind `start` new ids, each id more makes an end likelier: its score grows by the part factor^n - 1 of itself. */
+typedef struct vkf_length_decay {
+  uint32_t start;
+  double factor; /* 1: none */
+} vkf_length_decay;
+
 #define VKF_NO_TOKEN (-1)
 #define VKF_NOT_GIVEN UINT32_MAX
 #define VKF_GENERATION_MAX_KEYS 96
@@ -50,6 +56,7 @@ typedef struct vkf_generation_config {
   double coverage_penalty;  /* CTranslate2's key: what a hypothesis loses where its source is not looked at; 0: none */
   bool return_alternatives; /* CTranslate2's key: the sequences differ in the id after the prompt */
   double repetition_penalty, encoder_repetition_penalty;       /* 1: none */
+  vkf_length_decay length_decay;                               /* key "exponential_decay_length_penalty" */
   uint32_t no_repeat_ngram_size, encoder_no_repeat_ngram_size; /* 0: none */
   vkf_id_list eos, forced_eos, suppress, begin_suppress;       /* n 0: none */
   vkf_id_lists bad_words, force_words, sequence_bias;          /* n 0: none */

@@ -34,6 +34,7 @@ const vkf_generation_key vkf_decode_generation_keys[] = {
     {"begin_suppress_tokens", VKF_KEY_IDS, AT(begin_suppress), 0},
     {"bad_words_ids", VKF_KEY_WORDS, AT(bad_words), 0},
     {"sequence_bias", VKF_KEY_BIASES, AT(sequence_bias), 0},
+    {"exponential_decay_length_penalty", VKF_KEY_DECAY, AT(length_decay), 0},
     {"force_words_ids", VKF_KEY_WORDS, AT(force_words), 0},
     {"do_sample", VKF_KEY_BOOL, AT(do_sample), 0},
     {"renormalize_logits", VKF_KEY_BOOL, AT(renormalize_logits), 0},
@@ -77,8 +78,6 @@ const vkf_generation_key vkf_decode_generation_keys[] = {
     {"is_assistant", VKF_KEY_NO_FALSE, 0, 0},
     {"guidance_scale", VKF_KEY_NO_NUMBER, 0, 1},
     {"penalty_alpha", VKF_KEY_NO_NUMBER, 0, 0},
-    /* adds a part of the score that it finds, which no kind of edit does */
-    {"exponential_decay_length_penalty", VKF_KEY_NO, 0, 0},
     {"constraints", VKF_KEY_NO, 0, 0},
     {"forced_decoder_ids", VKF_KEY_NO, 0, 0},
     {"max_time", VKF_KEY_NO, 0, 0},
@@ -210,6 +209,18 @@ static vkf_status read_real(vkf_generation_reader *r, const vkf_generation_key *
   return VKF_OK;
 }
 
+/* [start, factor] */
+static vkf_status read_decay(vkf_generation_reader *r, vkf_file_value value, vkf_length_decay *out) {
+  static const vkf_generation_key start = {.kind = VKF_KEY_COUNT}, factor = {.kind = VKF_KEY_FACTOR};
+  VKF_CALL(vkf_file_json_as_array(value, &value));
+  if (vkf_file_json_count(value) != 2)
+    return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT,
+                        "%s: key \"%s\": expected a pair [start, factor], found %zu elements", r->source, value.path,
+                        vkf_file_json_count(value));
+  VKF_CALL(read_count(r, &start, vkf_file_json_at(value, 0), &out->start));
+  return read_real(r, &factor, vkf_file_json_at(value, 1), &out->factor);
+}
+
 static vkf_status read_seed(vkf_generation_reader *r, vkf_file_value value, uint64_t *out) {
   int64_t seed = 0;
   VKF_CALL(vkf_file_json_as_int64(value, &seed));
@@ -250,7 +261,8 @@ static void reset(vkf_generation_config *config, const vkf_generation_key *key) 
                                  [VKF_KEY_EARLY] = sizeof(vkf_early_stopping),
                                  [VKF_KEY_IDS] = sizeof(vkf_id_list),
                                  [VKF_KEY_WORDS] = sizeof(vkf_id_lists),
-                                 [VKF_KEY_BIASES] = sizeof(vkf_id_lists)};
+                                 [VKF_KEY_BIASES] = sizeof(vkf_id_lists),
+                                 [VKF_KEY_DECAY] = sizeof(vkf_length_decay)};
   vkf_generation_config defaults;
   vkf_decode_generation_init(&defaults, config->env);
   config->refused[key - vkf_decode_generation_keys] = NULL;
@@ -285,6 +297,8 @@ vkf_status vkf_decode_generation_read_key(vkf_generation_reader *r, const vkf_ge
       return read_words(r, value, field);
     case VKF_KEY_BIASES:
       return read_biases(r, value, field);
+    case VKF_KEY_DECAY:
+      return read_decay(r, value, field);
     case VKF_KEY_BOOL:
       return vkf_file_json_as_bool(value, field);
     case VKF_KEY_SEED:
@@ -321,6 +335,7 @@ void vkf_decode_generation_init(vkf_generation_config *config, vkf_env *env) {
                                     .length_penalty = 1.0,
                                     .repetition_penalty = 1.0,
                                     .encoder_repetition_penalty = 1.0,
+                                    .length_decay.factor = 1.0,
                                     .temperature = 1.0,
                                     .top_k = 50,
                                     .top_p = 1.0,

@@ -17,6 +17,7 @@ typedef enum vkf_generation_kind {
   VKF_KEY_IDS,    /* vkf_id_list, also written as one id */
   VKF_KEY_WORDS,  /* vkf_id_lists */
   VKF_KEY_BIASES, /* vkf_id_lists with biases */
+  VKF_KEY_DECAY,  /* vkf_length_decay */
   VKF_KEY_BOOL,
   VKF_KEY_SEED,      /* uint64_t */
   VKF_KEY_FREE,      /* changes no id: bookkeeping, caches, what is returned */

@@ -78,6 +78,13 @@ static void add_biases(const vkf_generation_config *c, edit_list *list, const in
   }
 }
 
+/* The part of an end's score that it gains at this length; a large one, where float32 has none so large. */
+static void grow_ends(const vkf_generation_config *c, edit_list *list, uint32_t n_new) {
+  const double part = pow(c->length_decay.factor, (double)n_new - c->length_decay.start) - 1;
+  if (c->length_decay.factor == 1 || n_new <= c->length_decay.start) return;
+  for (uint32_t i = 0; i < c->eos.n; i++) append(list, VKF_LOGIT_EDIT_GROW, c->eos.ids[i], (float)VKF_MIN(part, 1e30));
+}
+
 /* A word that is one end id stays allowed. */
 static void forbid_words(const vkf_generation_config *c, edit_list *list, const int32_t *history, uint32_t length) {
   for (uint32_t i = 0; i < c->bad_words.n; i++) {
@@ -102,6 +109,7 @@ uint32_t vkf_decode_max_edits(const vkf_generation_config *c, uint32_t length, u
   uint32_t n = c->sequence_bias.n + c->bad_words.n + c->suppress.n + c->begin_suppress.n;
   if (c->encoder_repetition_penalty != 1.0) n += source_length;
   if (c->repetition_penalty != 1.0) n += length;
+  if (c->length_decay.factor != 1.0) n += c->eos.n;
   if (c->no_repeat_ngram_size > 0) n += length;
   if (c->encoder_no_repeat_ngram_size > 0) n += source_length;
   if (c->min_new_tokens == VKF_NOT_GIVEN ? c->min_length > 0 : c->min_new_tokens > 0) n += c->eos.n;
@@ -121,6 +129,7 @@ uint32_t vkf_decode_processors_edit(const vkf_processors *p, const int32_t *hist
   if (c->encoder_repetition_penalty != 1.0 && source != NULL)
     penalize(p->marks, &list, source, source_length, 1.0 / c->encoder_repetition_penalty);
   if (c->repetition_penalty != 1.0) penalize(p->marks, &list, history, length, c->repetition_penalty);
+  grow_ends(c, &list, length - p->prompt);
   forbid_ngrams(p->marks, &list, history, length, history, length, c->no_repeat_ngram_size);
   if (source != NULL)
     forbid_ngrams(p->marks, &list, history, length, source, source_length, c->encoder_no_repeat_ngram_size);

@@ -2,7 +2,8 @@
  *
  * Pure host code. The edits of a row are in the order in which transformers 5.12 runs its logits processors: biases of
  * sequences, encoder repetition penalty, repetition penalty, n-grams, n-grams of the source, bad words, minimum length,
- * forced first id, forced end, suppressed ids, ids suppressed at the beginning. One rule is not theirs: the encoder
+ * forced first id, forced end, suppressed ids, ids suppressed at the beginning. The decay of lengths is before n-grams,
+ * theirs behind the forced end: the same, but an end that is forbidden stays so, where theirs is NaN. And the encoder
  * repetition penalty is for every row, with the ids of its own sentence; transformers 5.12 gives it to the first B of
  * B x beams rows, the second beam of the first sentence with the ids of the second sentence. Greedy decoding edits
  * logits, beams edit log-probabilities. Invariant: a row never gets more than vkf_decode_max_edits() edits.

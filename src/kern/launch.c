@@ -19,7 +19,8 @@ _Static_assert(VKF_A_NONE == (int)VKF_ACT_NONE && VKF_A_RELU == (int)VKF_ACT_REL
 _Static_assert(VKF_LOGIT_EDIT_KIND_SET == (int)VKF_LOGIT_EDIT_SET &&
                    VKF_LOGIT_EDIT_KIND_ADD == (int)VKF_LOGIT_EDIT_ADD &&
                    VKF_LOGIT_EDIT_KIND_PENALTY == (int)VKF_LOGIT_EDIT_PENALTY &&
-                   VKF_LOGIT_EDIT_KIND_FILL == (int)VKF_LOGIT_EDIT_FILL,
+                   VKF_LOGIT_EDIT_KIND_FILL == (int)VKF_LOGIT_EDIT_FILL &&
+                   VKF_LOGIT_EDIT_KIND_GROW == (int)VKF_LOGIT_EDIT_GROW,
                "shared/constants.h and vkf_logit_edit_kind");
 _Static_assert(VKF_C_TN == VKF_C_BM + 4, "vkf_tile.constants and shared/constants.h");
 _Static_assert(VKF_C_COMMON <= VKF_MAX_CONSTANTS, "too many constants");

@@ -104,7 +104,8 @@ static void make_edit(const vkf_case *c, uint32_t e, int32_t *edit) {
   uint32_t pick = vkf_case_below(c, 40, e, 16);
   vkf_logit_edit_kind kind = pick == 0   ? VKF_LOGIT_EDIT_FILL
                              : pick < 6  ? VKF_LOGIT_EDIT_SET
-                             : pick < 11 ? VKF_LOGIT_EDIT_ADD
+                             : pick < 10 ? VKF_LOGIT_EDIT_ADD
+                             : pick < 12 ? VKF_LOGIT_EDIT_GROW
                                          : VKF_LOGIT_EDIT_PENALTY;
   float value = kind == VKF_LOGIT_EDIT_PENALTY ? 1.3f : (float)vkf_rng_normal(c->seed, 41, e);
   if (kind == VKF_LOGIT_EDIT_SET && pick % 2 == 0) value = -INFINITY;

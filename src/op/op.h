@@ -214,7 +214,8 @@ typedef enum vkf_logit_edit_kind {
   VKF_LOGIT_EDIT_SET,     /* x[id] = value */
   VKF_LOGIT_EDIT_ADD,     /* x[id] += value */
   VKF_LOGIT_EDIT_PENALTY, /* x[id] = x[id] < 0 ? x[id] * value : x[id] / value */
-  VKF_LOGIT_EDIT_FILL     /* every x = value */
+  VKF_LOGIT_EDIT_FILL,    /* every x = value */
+  VKF_LOGIT_EDIT_GROW     /* x[id] += |x[id]| * value */
 } vkf_logit_edit_kind;
 typedef struct vkf_logit_edit_params {
   vkf_dim rows;

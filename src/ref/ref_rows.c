@@ -110,16 +110,27 @@ vkf_status vkf_ref_log_softmax(vkf_env *env, const vkf_call *call) {
 
 /* ---- edit -------------------------------------------------------------------------------------------------------- */
 
-/* One edit of a value and of the bound on its error: moves are exact, the rest is one rounding each. */
+/* x += value, which has an error of its own. */
+static void add_edit(double value, double error, const vkf_rounding *r, double *x, double *bound) {
+  const double u = r ? r->u : 0;
+  *x += value;
+  *bound = vkf_ref_unless_overflow(fabs(*x), *bound + error);
+  if (*bound == VKF_BOUND_ANY) return;
+  *bound += u * (fabs(*x) + *bound) + (r ? r->tiny : 0);
+}
+
+/* One edit of a value and of the bound on its error: moves are exact, GROW is two roundings, the rest is one each. */
 static void edit_value(vkf_logit_edit_kind kind, double value, const vkf_rounding *r, double *x, double *bound) {
   double u = r ? r->u : 0, by = fabs(value);
   switch (kind) {
     case VKF_LOGIT_EDIT_ADD:
-      *x += value;
-      *bound = vkf_ref_unless_overflow(fabs(*x), *bound);
-      if (*bound == VKF_BOUND_ANY) break;
-      *bound += u * (fabs(*x) + *bound) + (r ? r->tiny : 0);
+      add_edit(value, 0, r, x, bound);
       break;
+    case VKF_LOGIT_EDIT_GROW: {
+      const double part = fabs(*x) * value, error = *bound * by + u * (fabs(part) + *bound * by) + (r ? r->tiny : 0);
+      add_edit(part, vkf_ref_unless_overflow(fabs(part), error), r, x, bound);
+      break;
+    }
     case VKF_LOGIT_EDIT_PENALTY:
       if (*x < 0) {
         *x *= value;
@@ -142,7 +153,7 @@ static vkf_status edit_row(vkf_env *env, const vkf_call *call, uint32_t row, dou
   for (int32_t e = offsets[row]; e < offsets[row + 1]; e++) {
     VKF_CALL(vkf_ref_check_index(env, call, "edit", row, e, p->max_edits));
     const int32_t *edit = vkf_ref_ints(&call->in[VKF_LOGIT_EDIT_EDITS], (size_t)e);
-    VKF_CALL(vkf_ref_check_index(env, call, "kind of edit", row, edit[0], VKF_LOGIT_EDIT_FILL + 1));
+    VKF_CALL(vkf_ref_check_index(env, call, "kind of edit", row, edit[0], VKF_LOGIT_EDIT_GROW + 1));
     float value;
     memcpy(&value, &edit[2], sizeof(value));
     if (call->reproducible) value = vkf_reproducible_flush(value);
@@ -152,8 +163,13 @@ static vkf_status edit_row(vkf_env *env, const vkf_call *call, uint32_t row, dou
       continue;
     }
     VKF_CALL(vkf_ref_check_index(env, call, "edited id", row, edit[1], p->width));
-    edit_value((vkf_logit_edit_kind)edit[0], (double)value, call->rounding, &x[edit[1]], &bound[edit[1]]);
-    /* An operation of floats in double, rounded, is that operation in float. */
+    vkf_logit_edit_kind kind = (vkf_logit_edit_kind)edit[0];
+    /* An operation of floats in double, rounded, is that operation in float. GROW is two. */
+    if (call->reproducible && kind == VKF_LOGIT_EDIT_GROW) {
+      value = vkf_reproducible_flush((float)(fabs(x[edit[1]]) * (double)value));
+      kind = VKF_LOGIT_EDIT_ADD;
+    }
+    edit_value(kind, (double)value, call->rounding, &x[edit[1]], &bound[edit[1]]);
     if (call->reproducible) x[edit[1]] = (double)vkf_reproducible_flush((float)x[edit[1]]);
   }
   return VKF_OK;

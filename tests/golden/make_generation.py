@@ -70,6 +70,8 @@ def folder_entries(name):
             [[9], 2.0], [[alone[2], alone[3], 9], 4.0], [[9], 1.3]]
     entries += [make({"sequence_bias": bias, **more})
                 for more in ({}, {"num_beams": 3, "num_return_sequences": 2})]
+    entries += [make({"exponential_decay_length_penalty": decay, **more})
+                for decay in ([1, 1.5], [3, 0.6]) for more in ({}, {"num_beams": 3, "num_return_sequences": 2})]
     if two:
         start = model.generation_config.decoder_start_token_id
         behind = torch.tensor([[17, 5, 9], [23, 42, 8]])

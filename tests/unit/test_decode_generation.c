@@ -115,7 +115,6 @@ static void refused_by_name(void **state) {
                                            {"is_assistant", "true"},
                                            {"guidance_scale", "1.5"},
                                            {"penalty_alpha", "0.6"},
-                                           {"exponential_decay_length_penalty", "[5,1.1]"},
                                            {"constraints", "[1]"},
                                            {"forced_decoder_ids", "[[1,2]]"},
                                            {"max_time", "0"},
@@ -178,6 +177,10 @@ static void wrong_types_and_ranges(void **state) {
       {"{\"sequence_bias\":{\"1\":2}}", "key \"sequence_bias\": expected an array, found an object"},
       {"{\"sequence_bias\":[[[1],2,3]]}",
        "key \"sequence_bias[0]\": expected a pair [[id, ...], number], found 3 elements"},
+      {"{\"exponential_decay_length_penalty\":1.5}", "expected an array, found"},
+      {"{\"exponential_decay_length_penalty\":[1]}", "expected a pair [start, factor], found 1 elements"},
+      {"{\"exponential_decay_length_penalty\":[-1,2]}", "expected 0 to 2147483647, found -1"},
+      {"{\"exponential_decay_length_penalty\":[1,0]}", "expected a number over 0, found 0"},
       {"{\"sequence_bias\":[[[],2]]}", "key \"sequence_bias[0][0]\": expected at least one id, found none"},
       {"{\"sequence_bias\":[[[1],\"a\"]]}", "key \"sequence_bias[0][1]\": expected a number"},
       {"{\"bad_words_ids\":[[1],[]]}", "key \"bad_words_ids[1]\": expected at least one id, found none"},
@@ -411,6 +414,8 @@ static void expect_edits(const char *options, const ids *history, const vkf_logi
   { VKF_LOGIT_EDIT_FILL, 0, -INFINITY, 0 }
 #define ADD(id, value) \
   { VKF_LOGIT_EDIT_ADD, id, value, 0 }
+#define GROW(id, value) \
+  { VKF_LOGIT_EDIT_GROW, id, value, 0 }
 #define PENALTY(id, value) \
   { VKF_LOGIT_EDIT_PENALTY, id, value, 0 }
 
@@ -445,6 +450,18 @@ static void each_processor(void **state) {
   EXPECT_NONE("{\"bad_words_ids\":[[1,8,12]]}", HISTORY(3, 2, 8));
   EXPECT("{\"bad_words_ids\":[[5],[6]],\"eos_token_id\":[4,5]}", HISTORY(1), NOT(6)); /* an end id stays */
   EXPECT("{\"bad_words_ids\":[[1,5]],\"eos_token_id\":5}", HISTORY(3, 1), NOT(5));
+
+  /* a prompt of one id; the first id beyond two new ones */
+  EXPECT("{\"exponential_decay_length_penalty\":[2,1.5],\"eos_token_id\":[4,5]}", HISTORY(1, 2, 3, 8), GROW(4, 0.5f),
+         GROW(5, 0.5f));
+  EXPECT("{\"exponential_decay_length_penalty\":[1,1.5],\"eos_token_id\":4}", HISTORY(1, 2, 3, 8), GROW(4, 1.25f));
+  EXPECT("{\"exponential_decay_length_penalty\":[0,0.5],\"eos_token_id\":4}", HISTORY(1, 2), GROW(4, -0.5f));
+  EXPECT("{\"exponential_decay_length_penalty\":[0,1e300],\"eos_token_id\":4}", HISTORY(1, 2), GROW(4, 1e30f));
+  EXPECT_NONE("{\"exponential_decay_length_penalty\":[2,1.5],\"eos_token_id\":4}", HISTORY(1, 2, 3));
+  EXPECT_NONE("{\"exponential_decay_length_penalty\":[0,1],\"eos_token_id\":4}", HISTORY(1, 2, 3));
+  EXPECT_NONE("{\"exponential_decay_length_penalty\":[0,1.5]}", HISTORY(1, 2, 3)); /* no end */
+  EXPECT("{\"exponential_decay_length_penalty\":[0,2],\"eos_token_id\":4,\"min_new_tokens\":2}", HISTORY(1, 2),
+         GROW(4, 1), NOT(4)); /* forbidden in the end */
 
   EXPECT("{\"min_new_tokens\":2,\"eos_token_id\":[4,5]}", HISTORY(1, 2), NOT(4), NOT(5));
   EXPECT_NONE("{\"min_new_tokens\":2,\"eos_token_id\":[4,5]}", HISTORY(1, 2, 3));

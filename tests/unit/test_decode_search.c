@@ -58,6 +58,9 @@ static void apply_edits(float *x, uint32_t n, const vkf_logit_edit *from, const 
       case VKF_LOGIT_EDIT_PENALTY:
         x[from->id] = x[from->id] < 0 ? x[from->id] * from->value : x[from->id] / from->value;
         break;
+      case VKF_LOGIT_EDIT_GROW:
+        x[from->id] += fabsf(x[from->id]) * from->value;
+        break;
       case VKF_LOGIT_EDIT_FILL:
         for (uint32_t i = 0; i < n; i++) x[i] = from->value;
         break;

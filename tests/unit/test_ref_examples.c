@@ -313,21 +313,28 @@ static void edits_apply_in_order(void **state) {
   (void)state;
   const float x[4] = {1, -2, 3, 4};
   const float two = 2, half = 0.5f, low = -INFINITY;
-  int32_t edits[5][4] = {
-      {VKF_LOGIT_EDIT_PENALTY, 0}, {VKF_LOGIT_EDIT_PENALTY, 1}, {VKF_LOGIT_EDIT_ADD, 0}, {VKF_LOGIT_EDIT_SET, 3}, {0}};
-  const int32_t offsets[2] = {0, 4};
-  const float want[4] = {1, -4, 3, -INFINITY};
+  int32_t edits[7][4] = {{VKF_LOGIT_EDIT_PENALTY, 0},
+                         {VKF_LOGIT_EDIT_PENALTY, 1},
+                         {VKF_LOGIT_EDIT_ADD, 0},
+                         {VKF_LOGIT_EDIT_SET, 3},
+                         {VKF_LOGIT_EDIT_GROW, 1},
+                         {VKF_LOGIT_EDIT_GROW, 2},
+                         {0}};
+  const int32_t offsets[2] = {0, 6};
+  const float want[4] = {1, -2, 4.5f, -INFINITY};
   float y[4];
   memcpy(&edits[0][2], &two, 4);
   memcpy(&edits[1][2], &two, 4);
   memcpy(&edits[2][2], &half, 4);
   memcpy(&edits[3][2], &low, 4);
-  vkf_params params = {.logit_edit = {.rows = VKF_DIM_OUT, .width = 4, .max_edits = 5}};
+  memcpy(&edits[4][2], &half, 4);
+  memcpy(&edits[5][2], &half, 4);
+  vkf_params params = {.logit_edit = {.rows = VKF_DIM_OUT, .width = 4, .max_edits = 7}};
   vkf_dims dims = vkf_dims_make(&(vkf_sizes){.out = 1});
   vkf_call call = {.op = VKF_OP_LOGIT_EDIT, .name = "edit", .params = &params, .dims = &dims};
   call.in[VKF_LOGIT_EDIT_X] = VIEW(x, 1, 4);
   call.in[VKF_LOGIT_EDIT_OFFSETS] = VIEW(offsets, 2);
-  call.in[VKF_LOGIT_EDIT_EDITS] = VIEW(edits, 5, 4);
+  call.in[VKF_LOGIT_EDIT_EDITS] = VIEW(edits, 7, 4);
   call.out[0] = VIEW(y, 1, 4);
   assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
   assert_memory_equal(y, want, sizeof(want));

@@ -271,35 +271,40 @@ static double log_softmax(void) {
   return used(V - 1, UP(UP((double)x[V - 1] - (double)x[0]) - shift));
 }
 
-/* One edit of each kind that rounds, in the places 0 to 2. */
+/* One edit of each kind that rounds, in the places 0 to 3. */
 static void edit(float *x) {
-  static const float values[] = {0.3f, 1.7f, 1.7f};
-  static int32_t offsets[] = {0, 3};
-  int32_t edits[3][4] = {{VKF_LOGIT_EDIT_ADD, 0}, {VKF_LOGIT_EDIT_PENALTY, 1}, {VKF_LOGIT_EDIT_PENALTY, 2}};
-  params = (vkf_params){.logit_edit = {.rows = VKF_DIM_OUT, .width = 3, .max_edits = 3}};
+  static const float values[] = {0.3f, 1.7f, 1.7f, 1.7f};
+  static int32_t offsets[] = {0, 4};
+  int32_t edits[4][4] = {
+      {VKF_LOGIT_EDIT_ADD, 0}, {VKF_LOGIT_EDIT_PENALTY, 1}, {VKF_LOGIT_EDIT_PENALTY, 2}, {VKF_LOGIT_EDIT_GROW, 3}};
+  params = (vkf_params){.logit_edit = {.rows = VKF_DIM_OUT, .width = 4, .max_edits = 4}};
   vkf_call call = call_of(VKF_OP_LOGIT_EDIT, (vkf_sizes){.out = 1});
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 4; i++) {
     edits[i][1] = i;
     memcpy(&edits[i][2], &values[i], 4);
   }
-  call.in[VKF_LOGIT_EDIT_X] = VIEW(x, 1, 3);
+  call.in[VKF_LOGIT_EDIT_X] = VIEW(x, 1, 4);
   call.in[VKF_LOGIT_EDIT_OFFSETS] = VIEW(offsets, 2);
-  call.in[VKF_LOGIT_EDIT_EDITS] = VIEW(edits, 3, 4);
-  call.out[0] = VIEW(stored, 1, 3);
+  call.in[VKF_LOGIT_EDIT_EDITS] = VIEW(edits, 4, 4);
+  call.out[0] = VIEW(stored, 1, 4);
   compare(&call);
 }
 
 static double edit_adds(void) {
-  edit((float[]){1, 1, -1});
+  edit((float[]){1, 1, -1, 1});
   return used(0, UP(exact[0]));
 }
 static double edit_divides(void) {
-  edit((float[]){1, 1, -1});
+  edit((float[]){1, 1, -1, 1});
   return used(1, exact[1] * (1 + div_error()));
 }
 static double edit_multiplies(void) {
-  edit((float[]){1, 1, -1});
+  edit((float[]){1, 1, -1, 1});
   return used(2, UP(exact[2]));
+}
+static double edit_grows(void) {
+  edit((float[]){1, 1, -1, 1});
+  return used(3, UP(1 + UP(exact[3] - 1)));
 }
 
 static double rope(void) {
@@ -409,6 +414,7 @@ static void every_bound_is_used_up(void **state) {
       {VKF_OP_LOG_SOFTMAX, "log_softmax", 0.85, log_softmax},
       {VKF_OP_LOGIT_EDIT, "add", 0.99, edit_adds},
       {VKF_OP_LOGIT_EDIT, "divide", 0.99, edit_divides},
+      {VKF_OP_LOGIT_EDIT, "grow", 0.99, edit_grows},
       {VKF_OP_LOGIT_EDIT, "multiply", 0.99, edit_multiplies},
       {VKF_OP_ROPE, "rope", 0.99, rope},
       {VKF_OP_GATE, "swish", 0.99, swish},
