@@ -53,8 +53,7 @@ static void weigh(const vkf_generation_config *config, vkf_sample_candidate *c, 
   for (uint32_t i = 0; i < n; i++) c[i].weight = exp(((double)c[i].score - c[0].score) / config->temperature);
 }
 
-/* ---- rules: each keeps some of the candidates, which are sorted and weighed, at least one --------------------------
- */
+/* ---- rules: of candidates that are sorted and weighed each keeps some, at least one ------------------------------ */
 
 static double total_of(const vkf_sample_candidate *c, uint32_t n) {
   double total = 0;
@@ -79,8 +78,7 @@ static double entropy_of(const vkf_sample_candidate *c, uint32_t n) {
   return entropy;
 }
 
-/* The best candidates whose terms of the entropy add up to at most top_h of it (Potraghloo et al. 2025, algorithm 1).
- */
+/* The best candidates whose terms of the entropy add up to at most top_h of it (Potraghloo et al. 2025). */
 static uint32_t keep_top_h(const vkf_sample_candidate *c, uint32_t n, double top_h) {
   const double total = total_of(c, n), most = top_h * entropy_of(c, n);
   double sum = 0;
@@ -91,7 +89,7 @@ static uint32_t keep_top_h(const vkf_sample_candidate *c, uint32_t n, double top
   return n;
 }
 
-/* The fewest best candidates that hold top_p of all weight (Holtzman et al. 2020, section 3.1), at least one. */
+/* The fewest best candidates that hold top_p of all weight (Holtzman et al. 2020, section 3.1). */
 static uint32_t keep_top_p(const vkf_sample_candidate *c, uint32_t n, double top_p) {
   const double total = total_of(c, n);
   double before = 0;
