@@ -13,6 +13,9 @@
 #            NAME_<format>, with FORMAT_<FORMAT> defined. "weights" and "caches" are all that weights, or keys and values,
 #            are stored in, as shaders/lib/format.glsl says.
 #   written out: one more module of each, NAME_written_out, with WRITTEN_OUT defined (shaders/lib/each.glsl)
+#
+# A shader has the lowest #version that it needs: at each start glslang reads the functions of that version, those of 450
+# in twice the time of 440, which is most of what a module takes. 64-bit integers and cooperative matrices need 450.
 set(format_glsl ${PROJECT_SOURCE_DIR}/shaders/lib/format.glsl)
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${format_glsl})
 foreach(stored weights caches)
