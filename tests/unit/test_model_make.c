@@ -185,7 +185,7 @@ static void test_norms_that_add(void **state) {
   for (uint32_t i = 0; i < net->n_weights; i++) {
     static float scale[4096];
     if (strstr(net->infos[i].name, "norm") == NULL) continue;
-    assert_in_range(net->infos[i].shape[0], 1, VKF_COUNT(scale));
+    assert_between(net->infos[i].shape[0], 1, VKF_COUNT(scale));
     vkf_model_load_weight(net, i, 0, net->infos[i].shape[0], scale);
     for (uint32_t k = 0; k < net->infos[i].shape[0]; k++) assert_true(scale[k] == 1);
     n_norms++;
