@@ -33,7 +33,7 @@ typedef struct vkf_id_lists {
   const float *biases; /* [n], of sequence_bias alone; its lists are in the order of their last ids */
 } vkf_id_lists;
 
-/* Behind `start` new ids, each id more makes an end likelier: its score grows by the part factor^n - 1 of itself. */
+/* With n ids more than `start` new ones, an end's score grows by the part factor^n - 1 of itself. */
 typedef struct vkf_length_decay {
   uint32_t start;
   double factor; /* 1: none */

@@ -78,10 +78,10 @@ static void add_biases(const vkf_generation_config *c, edit_list *list, const in
   }
 }
 
-/* The part of an end's score that it gains at this length; a large one, where float32 has none so large. */
+/* Ends gain a part of their own score, more with each new id; 1e30 of it at most, so that scores stay finite. */
 static void grow_ends(const vkf_generation_config *c, edit_list *list, uint32_t n_new) {
-  const double part = pow(c->length_decay.factor, (double)n_new - c->length_decay.start) - 1;
   if (c->length_decay.factor == 1 || n_new <= c->length_decay.start) return;
+  const double part = pow(c->length_decay.factor, n_new - c->length_decay.start) - 1;
   for (uint32_t i = 0; i < c->eos.n; i++) append(list, VKF_LOGIT_EDIT_GROW, c->eos.ids[i], (float)VKF_MIN(part, 1e30));
 }
 

@@ -2,11 +2,12 @@
  *
  * Pure host code. The edits of a row are in the order in which transformers 5.12 runs its logits processors: biases of
  * sequences, encoder repetition penalty, repetition penalty, n-grams, n-grams of the source, bad words, minimum length,
- * forced first id, forced end, suppressed ids, ids suppressed at the beginning. The decay of lengths is before n-grams,
- * theirs behind the forced end: the same, but an end that is forbidden stays so, where theirs is NaN. And the encoder
- * repetition penalty is for every row, with the ids of its own sentence; transformers 5.12 gives it to the first B of
- * B x beams rows, the second beam of the first sentence with the ids of the second sentence. Greedy decoding edits
- * logits, beams edit log-probabilities. Invariant: a row never gets more than vkf_decode_max_edits() edits.
+ * forced first id, forced end, suppressed ids, ids suppressed at the beginning. Two rules are not theirs.
+ * exponential_decay_length_penalty comes before the n-grams, theirs after the forced end: scores are the same, but an
+ * end that is forbidden stays forbidden, where theirs becomes NaN. The encoder repetition penalty is for every row,
+ * with the ids of its own sentence; transformers 5.12 gives it to the first B of B x beams rows, the second beam of the
+ * first sentence with the ids of the second sentence. Greedy decoding edits logits, beams edit log-probabilities.
+ * Invariant: a row never gets more than vkf_decode_max_edits() edits.
  */
 #ifndef VKF_DECODE_PROCESSORS_H
 #define VKF_DECODE_PROCESSORS_H

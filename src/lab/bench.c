@@ -280,7 +280,7 @@ static vkf_status add_candidates(bench *b, vkf_bench_fn on_row, void *user) {
     }
     if (params->tile) VKF_CALL(add_tiles(b, &variants[i]));
   }
-  if (!b->n || (params->tile && !n_tiles))
+  if (!b->n)
     return vkf_env_fail(b->env, VKF_ERROR_ARGUMENT, "no variant%s%s%s%s%s%s fits on %s: %s",
                         params->variant ? " named " : "", params->variant ? params->variant : "",
                         params->filter ? " with the filter " : "", params->filter ? params->filter : "",

@@ -97,7 +97,7 @@ static void fed_in_any_way(void **state) {
     open_bench(&b, *state, folders[f]);
     for (size_t slot = 0; slot < N_SLOTS; slot++) begin(&b, slot);
     const size_t at_once = is_slow(folders[f]) ? 5 : 1;
-    for (size_t i = 0; i < N; i += at_once) feed(&b, 0, i, VKF_MIN(i + at_once, (size_t)N)); /* one by one */
+    for (size_t i = 0; i < N; i += at_once) feed(&b, 0, i, VKF_MIN(i + at_once, (size_t)N));
     ok(&b, vkf_session_feed(b.session, 1, b.ids, 5, 0)); /* a prompt in pieces, all logits of the last one */
     ok(&b, vkf_session_step(b.session));
     expect(&b, 1, 0, 0, "without logits");

@@ -10,11 +10,12 @@
  * of a long K do not run at all: op.turns has each variant at the longest K that it takes.
  * `vkformer validate --ops` (scripts/accept) runs all cases on each.
  * VKF_OP_SUBGROUP=N: of forced variants those that are written for subgroups of N, with four times the share; another
- * driver or vector width runs the others (which VKF_OP_VARIANT names run their share). Of the half of the cases, it
- * runs half; of those for which one of the others is chosen, a quarter. VKF_OP_VARIANT=NAME: that variant alone, on all
- * cases of its op and in float32; NAME,NAME...: these, on VKF_OP_SHARE. VKF_OP_CASES=all in the environment runs them
- * all, VKF_OP_CASES=norm,top_k all those of some ops and no others. Buffers end at pages that nobody may touch, where
- * the driver's memory has such pages (guard_pages.c): a kernel that reads behind its operands ends this program.
+ * driver or vector width runs the others (which VKF_OP_VARIANT names run their share). It runs every second case of its
+ * half; of those for which one of the others is chosen, a quarter of the half.
+ * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32; NAME,NAME...: these, on VKF_OP_SHARE.
+ * VKF_OP_CASES=all in the environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others.
+ * Buffers end at pages that nobody may touch, where the driver's memory has such pages (guard_pages.c): a kernel that
+ * reads behind its operands ends this program.
  * VKF_OP_RAN=FILE: there goes a line a variant, "ran NAME" or "left NAME", for scripts/report.
  */
 #include <math.h>
