@@ -20,16 +20,16 @@ static const vkf_model_stack_names names = {
 
 vkf_status vkf_model_map_gpt_neox(vkf_net *net, vkf_file_value config) {
   vkf_model_stack *stack = &net->decoder;
-  double part = 0, theta = 0;
+  vkf_model_rotary_rules rotary = {0};
   net->base = "gpt_neox.";
   stack->name = "decoder";
   VKF_CALL(vkf_model_get_layers(net, config, "gelu", 1e-5, stack));
   VKF_CALL(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
   VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
   VKF_CALL(vkf_model_find_tokens(net, config, -1));
-  VKF_CALL(vkf_model_find_number(net, config, "rotary_pct", 0.25, 0, 1, &part));
-  VKF_CALL(vkf_model_find_number(net, config, "rotary_emb_base", 10000, 1, 1e15, &theta));
-  VKF_CALL(vkf_model_find_rotary(net, config, theta, part, stack));
+  VKF_CALL(vkf_model_find_number(net, config, "rotary_pct", 0.25, 0, 1, &rotary.part));
+  VKF_CALL(vkf_model_find_number(net, config, "rotary_emb_base", 10000, 1, 1e15, &rotary.theta));
+  VKF_CALL(vkf_model_find_rotary(net, config, &rotary, stack));
   VKF_CALL(vkf_file_json_find_bool(config, "use_parallel_residual", true, &stack->is_parallel));
   VKF_CALL(vkf_file_json_find_bool(config, "attention_bias", true, &stack->qkv_bias));
   stack->out_bias = stack->qkv_bias;

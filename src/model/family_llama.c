@@ -104,16 +104,10 @@ static vkf_status map_gemma(vkf_net *net, vkf_file_value config, vkf_model_stack
   return VKF_OK;
 }
 
-/* Queries, keys and values are one tensor, gates and what they multiply another. All scalings are longrope there,
- * whatever they were called: none is computed. */
-static vkf_status map_phi3(vkf_net *net, vkf_file_value config, vkf_model_stack_names *names) {
+/* Queries, keys and values are one tensor, gates and what they multiply another. */
+static void map_phi3(vkf_model_stack_names *names) {
   names->self.packed = "self_attn.qkv_proj.";
   names->ffn_gate = names->ffn_in = "mlp.gate_up_proj.";
-  vkf_file_value rope;
-  VKF_CALL(vkf_model_only_absent(net, config, "rope_scaling"));
-  VKF_CALL(vkf_file_json_find_object(config, "rope_parameters", &rope));
-  VKF_CALL(vkf_model_only_string(net, rope, "rope_type", "default"));
-  return vkf_model_only_string(net, rope, "type", "default");
 }
 
 /* Layer norms without parameters. */
@@ -140,7 +134,9 @@ vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "silu", &stack->activation));
   VKF_CALL(vkf_model_find_epsilon(net, config, "rms_norm_eps", v->norm_eps, &stack->norm_eps));
   VKF_CALL(vkf_model_find_tokens(net, config, -1));
-  VKF_CALL(vkf_model_find_rotary(net, config, 10000, v->form == FORM_PHI3 ? 1 : VKF_WHOLE_HEADS, stack));
+  const bool is_phi3 = v->form == FORM_PHI3;
+  const vkf_model_rotary_rules rotary = {10000, 1, .turns_whole_heads = !is_phi3, .is_phi3 = is_phi3};
+  VKF_CALL(vkf_model_find_rotary(net, config, &rotary, stack));
   stack->qkv_bias = v->qkv_bias;
   if (v->reads_bias) VKF_CALL(vkf_file_json_find_bool(config, "attention_bias", false, &stack->qkv_bias));
   stack->out_bias = v->reads_bias && stack->qkv_bias;
@@ -151,7 +147,7 @@ vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   stack->norm_kind = VKF_NORM_RMS;
   stack->embed_scale = 1;
   if (v->form == FORM_GEMMA) VKF_CALL(map_gemma(net, config, stack));
-  if (v->form == FORM_PHI3) VKF_CALL(map_phi3(net, config, &names));
+  if (v->form == FORM_PHI3) map_phi3(&names);
   if (v->form == FORM_OLMO) VKF_CALL(map_olmo(net, config, stack));
   VKF_CALL(vkf_model_claim_language_model(net, config, stack, "model.embed_tokens.weight", net->info.d_model,
                                           v->form == FORM_GEMMA, "lm_head.weight"));

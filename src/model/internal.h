@@ -361,11 +361,16 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
 
 /* ---- rotary.c ---------------------------------------------------------------------------------------------------- */
 
-#define VKF_WHOLE_HEADS (-1.0)
-/* The stack's rotary positions, from rope_parameters (transformers 5), or rope_theta and rope_scaling (4). theta and
- * part (of a head that turns): if the folder does not say. VKF_WHOLE_HEADS: all of a head turns, whatever
- * partial_rotary_factor says, as in transformers' LLaMA. Set the head widths first. */
-vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, double theta, double part,
+/* What a family has, beside what the folder says. */
+typedef struct vkf_model_rotary_rules {
+  double theta, part;     /* if the folder does not say; part: of a head that turns */
+  bool turns_whole_heads; /* whatever partial_rotary_factor says, as in transformers' LLaMA */
+  bool is_phi3; /* no scaling but longrope, also called su and yarn; 4096 original positions if the folder does not say
+                 */
+} vkf_model_rotary_rules;
+/* The stack's rotary positions, from rope_parameters (transformers 5), or rope_theta and rope_scaling (4). longrope
+ * lowers net->info.max_positions to the original ones. Set the head widths and positions first. */
+vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, const vkf_model_rotary_rules *rules,
                                  vkf_model_stack *stack);
 /* table [n][width]: of each position and pair its cosine and sine. */
 void vkf_model_rotations(const vkf_model_rotary *rotary, uint32_t n, float *table);

@@ -1,7 +1,7 @@
 /* rotary: frequencies of rotary positions with their scalings, and buckets of relative positions. Computed in double.
  *
- * Su et al. 2021 (RoFormer); linear scaling: Chen et al. 2023; yarn: Peng et al. 2023; llama3: the rule of Llama 3.1.
- * Refuses other scalings by name.
+ * Su et al. 2021 (RoFormer); linear scaling: Chen et al. 2023; yarn: Peng et al. 2023; longrope: Ding et al. 2024;
+ * llama3: the rule of Llama 3.1. Refuses other scalings by name.
  */
 #include <math.h>
 #include <string.h>
@@ -17,6 +17,7 @@ typedef struct scaling {
   double original; /* positions that the model was trained for first */
   uint32_t width;  /* columns that turn */
   uint32_t n;      /* frequencies, one a pair of columns */
+  bool only_longrope;
 } scaling;
 
 static void scale_linear(const scaling *s, double *frequencies) {
@@ -62,9 +63,7 @@ static vkf_status scale_yarn(vkf_net *net, const scaling *s, double *frequencies
   VKF_CALL(vkf_file_json_find_bool(s->keys, "truncate", true, &is_truncated));
   if (vkf_file_json_kind(vkf_file_json_member(s->keys, "truncate")) == VKF_FILE_NULL) is_truncated = false;
   bool has_scales = scale > 0 && scale_all > 0;
-  double usual =
-      has_scales ? yarn_factor(s->factor, scale) / yarn_factor(s->factor, scale_all) : yarn_factor(s->factor, 1);
-  VKF_CALL(vkf_model_find_number(net, s->keys, "attention_factor", usual, 1e-6, 1e6, factor));
+  *factor = has_scales ? yarn_factor(s->factor, scale) / yarn_factor(s->factor, scale_all) : yarn_factor(s->factor, 1);
   double first = yarn_pair(s, fast), last = yarn_pair(s, slow);
   if (is_truncated) {
     first = floor(first);
@@ -80,32 +79,64 @@ static vkf_status scale_yarn(vkf_net *net, const scaling *s, double *frequencies
   return VKF_OK;
 }
 
-static vkf_status apply(vkf_net *net, const scaling *s, const char *type, vkf_model_rotary *rotary) {
-  /* "dynamic" changes the frequencies of sequences behind max_position_embeddings, which are refused. */
-  if (strcmp(type, "default") == 0 || strcmp(type, "dynamic") == 0) return VKF_OK;
-  if (strcmp(type, "llama3") == 0) return scale_llama3(net, s, rotary->frequencies);
-  if (strcmp(type, "yarn") == 0) return scale_yarn(net, s, rotary->frequencies, &rotary->factor);
-  if (strcmp(type, "linear") != 0)
-    return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: %s.rope_type \"%s\" is not supported", net->config_path,
-                        s->keys.path, type);
-  scale_linear(s, rotary->frequencies);
+/* Each frequency has a factor of its own. Sequences over the original positions have others, with which what was
+ * computed before would have to be computed again; so the model has only the original positions. */
+static vkf_status scale_longrope(vkf_net *net, const scaling *s, double *frequencies, double *factor) {
+  vkf_file_value factors;
+  VKF_CALL(vkf_file_json_find_array(s->keys, "short_factor", &factors));
+  if (vkf_file_json_count(factors) != s->n)
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected %u numbers as %s.short_factor, found %zu",
+                        net->config_path, s->n, s->keys.path, vkf_file_json_count(factors));
+  for (uint32_t i = 0; i < s->n; i++) {
+    double stretch = 0;
+    VKF_CALL(vkf_file_json_as_double(vkf_file_json_at(factors, i), &stretch));
+    if (!(stretch > 0))
+      return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected numbers over 0 as %s.short_factor, found %g",
+                          net->config_path, s->keys.path, stretch);
+    frequencies[i] /= stretch;
+  }
+  if (s->factor > 1) *factor = sqrt(1 + log(s->factor) / log(s->original));
+  if (net->info.max_positions > s->original) net->info.max_positions = (uint32_t)s->original;
   return VKF_OK;
 }
 
-vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, double theta, double part,
+static vkf_status apply(vkf_net *net, const scaling *s, const char *type, vkf_model_rotary *rotary) {
+  const bool is_longrope = strcmp(type, "longrope") == 0;
+  if (strcmp(type, "default") == 0) return VKF_OK;
+  if (s->only_longrope && !is_longrope)
+    return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: expected longrope as %s.rope_type, found \"%s\"",
+                        net->config_path, s->keys.path, type);
+  /* "dynamic" changes the frequencies of sequences behind max_position_embeddings, which are refused. */
+  if (strcmp(type, "dynamic") == 0) return VKF_OK;
+  if (strcmp(type, "llama3") == 0) return scale_llama3(net, s, rotary->frequencies);
+  if (strcmp(type, "linear") == 0) {
+    scale_linear(s, rotary->frequencies);
+    return VKF_OK;
+  }
+  if (is_longrope)
+    VKF_CALL(scale_longrope(net, s, rotary->frequencies, &rotary->factor));
+  else if (strcmp(type, "yarn") == 0)
+    VKF_CALL(scale_yarn(net, s, rotary->frequencies, &rotary->factor));
+  else
+    return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: %s.rope_type \"%s\" is not supported", net->config_path,
+                        s->keys.path, type);
+  return vkf_model_find_number(net, s->keys, "attention_factor", rotary->factor, 1e-6, 1e6, &rotary->factor);
+}
+
+vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, const vkf_model_rotary_rules *rules,
                                  vkf_model_stack *stack) {
   vkf_model_rotary *rotary = &stack->rotary;
-  scaling s = {0};
+  scaling s = {.only_longrope = rules->is_phi3};
   const char *type = NULL;
-  double positions = VKF_MAX(net->info.max_positions, 1u);
+  const bool whole = rules->turns_whole_heads;
+  double theta = rules->theta, part = whole ? 1 : rules->part, positions = VKF_MAX(net->info.max_positions, 1u);
   VKF_CALL(vkf_file_json_find_object(config, "rope_scaling", &s.keys)); /* before rope_parameters, if it is there */
   if (vkf_file_json_count(s.keys) == 0) VKF_CALL(vkf_file_json_find_object(config, "rope_parameters", &s.keys));
   VKF_CALL(vkf_model_find_number(net, config, "rope_theta", theta, 1, 1e15, &theta));
   VKF_CALL(vkf_model_find_number(net, s.keys, "rope_theta", theta, 1, 1e15, &s.theta));
   VKF_CALL(vkf_file_json_find_string(s.keys, "type", "default", &type));
   VKF_CALL(vkf_file_json_find_string(s.keys, "rope_type", type, &type));
-  const bool whole = part == VKF_WHOLE_HEADS;
-  if (whole) part = 1;
+  if (rules->is_phi3 && (strcmp(type, "su") == 0 || strcmp(type, "yarn") == 0)) type = "longrope";
   VKF_CALL(vkf_model_find_number(net, config, "partial_rotary_factor", part, 0, 1, &part));
   VKF_CALL(vkf_model_find_number(net, s.keys, "partial_rotary_factor", part, 0, 1, &part));
   if (whole && part != 1 && strcmp(type, "default") != 0)
@@ -114,6 +145,7 @@ vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, double the
                         part);
   if (whole) part = 1;
   VKF_CALL(vkf_model_find_number(net, s.keys, "original_max_position_embeddings", positions, 1, 1e9, &positions));
+  if (rules->is_phi3) positions = 4096;
   /* before that of the scaling, as transformers has it */
   VKF_CALL(vkf_model_find_number(net, config, "original_max_position_embeddings", positions, 1, 1e9, &s.original));
   VKF_CALL(vkf_model_find_number(net, s.keys, "factor", VKF_MAX(net->info.max_positions, 1u) / s.original, 1e-6, 1e6,

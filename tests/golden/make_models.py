@@ -32,6 +32,10 @@ MODELS = {  # model_type, class, keys of the configuration
     "phi3": ("phi3", "Phi3ForCausalLM", dict(LLAMA, sliding_window=7, pad_token_id=0, eos_token_id=2,
                                              rope_parameters=dict(rope_type="default", rope_theta=10000.0,
                                                                   partial_rotary_factor=0.67))),
+    "phi3-longrope": ("phi3", "Phi3ForCausalLM", dict(LLAMA, pad_token_id=0, eos_token_id=2,
+                                                      original_max_position_embeddings=32, rope_parameters=dict(
+                                                          rope_type="longrope", rope_theta=10000.0,
+                                                          short_factor=[1.0, 1.1, 1.5], long_factor=[1.0, 2.0, 9.0]))),
     "t5-encoder": ("t5", "T5EncoderModel", dict(T5, vocab_size=90, feed_forward_proj="gated-silu")),
 }
 GENERATIONS = [{}, {"repetition_penalty": 1.3}, {"num_beams": 4, "no_repeat_ngram_size": 3},

@@ -39,6 +39,7 @@ static const char *const goldens[] = {"albert",
                                       "families/olmo",
                                       "families/pegasus",
                                       "families/phi3",
+                                      "families/phi3-longrope",
                                       "families/umt5",
                                       "gpt-neox",
                                       "gpt2",
@@ -701,7 +702,7 @@ static void refused(const char *golden, const char *object, const char *key, con
 
 static void options_are_refused_by_name(void **state) {
   (void)state;
-  refused("llama3-rope", "rope_parameters", "rope_type", "\"longrope\"", "rope_parameters.rope_type \"longrope\"");
+  refused("llama3-rope", "rope_parameters", "rope_type", "\"ntk\"", "rope_parameters.rope_type \"ntk\"");
   refused("llama", NULL, "hidden_act", "\"mish\"", "\"mish\"");
   refused("llama", NULL, "architectures", "[\"LlamaForSequenceClassification\"]", "LlamaForSequenceClassification");
   refused("qwen2", NULL, "layer_types", "[\"chunked_attention\", \"full_attention\"]", "chunked_attention");
@@ -723,10 +724,9 @@ static void options_are_refused_by_name(void **state) {
   refused("families/plbart", NULL, "architectures", "[\"PLBartForSequenceClassification\"]",
           "PLBartForSequenceClassification");
   refused("families/gemma", NULL, "use_bidirectional_attention", "true", "use_bidirectional_attention true");
-  refused("families/phi3", NULL, "rope_scaling", "{\"type\": \"su\"}", "rope_scaling");
-  refused("families/phi3", "rope_parameters", "rope_type", "\"longrope\"", "rope_parameters.rope_type \"longrope\"");
-  refused("families/phi3", NULL, "rope_parameters", "{\"rope_type\": \"yarn\", \"factor\": 2}", "rope_type \"yarn\"");
-  refused("families/phi3", NULL, "rope_parameters", "{\"type\": \"linear\", \"factor\": 2}", "type \"linear\"");
+  refused("families/phi3", NULL, "rope_scaling", "{\"type\": \"linear\", \"factor\": 2}",
+          "expected longrope as rope_scaling.rope_type, found \"linear\"");
+  refused("families/phi3", "rope_parameters", "rope_type", "\"dynamic\"", "found \"dynamic\"");
   refused("families/olmo", NULL, "clip_qkv", "8.0", "clip_qkv");
   refused("families/umt5", NULL, "is_encoder_decoder", "false", "is_encoder_decoder false");
   refused("families/umt5", NULL, "architectures", "[\"UMT5ForTokenClassification\"]", "UMT5ForTokenClassification");

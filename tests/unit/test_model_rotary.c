@@ -1,5 +1,5 @@
-/* Frequencies of rotary positions with the scaling of Llama 3.1, which a small model does not show: with few
- * frequencies none may lie where short and long waves are blended. */
+/* Frequencies of rotary positions with scalings. Llama 3.1's is of a real model: with the few frequencies of a small
+ * one none may lie where short and long waves are blended. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,8 @@
 #include <cmocka.h>
 
 #include "model/internal.h"
+
+static const vkf_model_rotary_rules llama = {10000, 1, true, false}, phi3 = {10000, 1, false, true};
 
 /* inv_freq of transformers 5.12, which computes it in float32: a power (2 ulp), a division, and four roundings where
  * it blends; an ulp is at most 2^-23 of a number. */
@@ -42,7 +44,7 @@ static void as_transformers_has_them(void **state) {
   vkf_net net = {.env = &env, .config_path = "config.json", .info = {.max_positions = 131072}};
   vkf_arena_init(&net.arena, &env);
   assert_int_equal(vkf_file_json_parse(&env, "config.json", config_text, strlen(config_text), &config), VKF_OK);
-  assert_int_equal(vkf_model_find_rotary(&net, vkf_file_json_root(config), 10000, 1, &stack), VKF_OK);
+  assert_int_equal(vkf_model_find_rotary(&net, vkf_file_json_root(config), &llama, &stack), VKF_OK);
   assert_int_equal(stack.rotary.width, 32);
   for (size_t i = 0; i < VKF_COUNT(expected); i++)
     if (!(fabs(stack.rotary.frequencies[i] - expected[i]) <= (2 + 0.5 + 4 * 0.5) * 0x1p-23 * expected[i]))
@@ -52,31 +54,84 @@ static void as_transformers_has_them(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+typedef struct row {
+  const vkf_model_rotary_rules *rules;
+  const char *config;
+  double frequency, factor; /* of pair 1 of 2; of sines and cosines */
+  uint32_t positions;       /* of 64 in config.json */
+} row;
+
+static void is_computed(const row *r) {
+  vkf_env env;
+  vkf_file_json *config = NULL;
+  vkf_model_stack stack = {.key_width = 4};
+  vkf_env_init(&env, NULL);
+  vkf_net net = {.env = &env, .config_path = "config.json", .info = {.max_positions = 64}};
+  vkf_arena_init(&net.arena, &env);
+  assert_int_equal(vkf_file_json_parse(&env, "config.json", r->config, strlen(r->config), &config), VKF_OK);
+  const vkf_status status = vkf_model_find_rotary(&net, vkf_file_json_root(config), r->rules, &stack);
+  if (status != VKF_OK) fail_msg("%s: %s", r->config, env.message);
+  const vkf_model_rotary *found = &stack.rotary;
+  if (fabs(found->frequencies[1] - r->frequency) > 0x1p-50 || fabs(found->factor - r->factor) > 0x1p-50 ||
+      net.info.max_positions != r->positions)
+    fail_msg("%s: frequency %.17g, factor %.17g, %u positions; expected %.17g, %.17g, %u", r->config,
+             found->frequencies[1], found->factor, net.info.max_positions, r->frequency, r->factor, r->positions);
+  vkf_file_json_destroy(&config);
+  vkf_arena_finish(&net.arena);
+  assert_int_equal(env.live_bytes, 0);
+}
+
 /* transformers 5 wrote rope_parameters, and somebody adds what documentation of 4 says: that counts, and the base of
  * the other is not looked at. */
 static void a_scaling_goes_before_parameters(void **state) {
   (void)state;
+#define BEFORE "{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 100}, \"rope_scaling\": "
+  static const row rows[] = {{&llama, BEFORE "{\"type\": \"linear\", \"factor\": 4.0}}", 0.01 / 4, 1, 64},
+                             {&llama, BEFORE "{\"type\": \"dynamic\", \"factor\": 4.0}}", 0.01, 1, 64},
+                             {&llama, BEFORE "{}}", 0.1, 1, 64},
+                             {&llama, BEFORE "null}", 0.1, 1, 64}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) is_computed(&rows[i]);
+}
+
+/* The frequencies of short texts, for as many positions as they were made for. Of Phi-3 that is a key of the model, or
+ * 4096 whatever the scaling says; it calls the scaling su and yarn, too. */
+static void longrope_has_the_original_positions(void **state) {
+  (void)state;
+#define SHORT "\"short_factor\": [1, 1.5], \"long_factor\": [3, 4], \"original_max_position_embeddings\": 32"
+#define MODEL_HAS_16 "{\"original_max_position_embeddings\": 16, "
+  const double ratio_2 = sqrt(1 + log(2) / log(32)), ratio_4 = sqrt(1 + log(4) / log(16));
+  const row rows[] = {
+      {&llama, "{\"rope_parameters\": {\"rope_type\": \"longrope\", " SHORT "}}", 0.01 / 1.5, ratio_2, 32},
+      {&llama, MODEL_HAS_16 "\"rope_scaling\": {\"rope_type\": \"longrope\", " SHORT "}}", 0.01 / 1.5, ratio_4, 16},
+      {&llama, "{\"rope_scaling\": {\"type\": \"longrope\", \"factor\": 1, " SHORT "}}", 0.01 / 1.5, 1, 32},
+      {&llama, "{\"rope_scaling\": {\"type\": \"longrope\", \"attention_factor\": 3, " SHORT "}}", 0.01 / 1.5, 3, 32},
+      {&phi3, "{\"rope_scaling\": {\"type\": \"longrope\", " SHORT "}}", 0.01 / 1.5, 1, 64},
+      {&phi3, MODEL_HAS_16 "\"rope_scaling\": {\"type\": \"su\", " SHORT "}}", 0.01 / 1.5, ratio_4, 16},
+      {&phi3, MODEL_HAS_16 "\"rope_scaling\": {\"type\": \"yarn\", " SHORT "}}", 0.01 / 1.5, ratio_4, 16},
+  };
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) is_computed(&rows[i]);
+}
+
+static void wrong_factors_are_refused(void **state) {
+  (void)state;
   static const struct {
-    const char *scaling;
-    double expected; /* of pair 1 of 2 */
-  } rows[] = {{"{\"type\": \"linear\", \"factor\": 4.0}", 0.01 / 4},
-              {"{\"type\": \"dynamic\", \"factor\": 4.0}", 0.01},
-              {"{}", 0.1},
-              {"null", 0.1}};
+    const char *factors, *message;
+  } rows[] = {{"[1]", "expected 2 numbers as rope_scaling.short_factor, found 1"},
+              {"[1, 2, 3]", "expected 2 numbers as rope_scaling.short_factor, found 3"},
+              {"[1, 0]", "expected numbers over 0 as rope_scaling.short_factor, found 0"},
+              {"[1, \"a\"]", "rope_scaling.short_factor"}};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
-    char text[256];
+    char text[160];
     vkf_env env;
     vkf_file_json *config = NULL;
     vkf_model_stack stack = {.key_width = 4};
-    snprintf(text, sizeof text,
-             "{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 100}, \"rope_scaling\": %s}",
-             rows[i].scaling);
+    snprintf(text, sizeof text, "{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": %s}}", rows[i].factors);
     vkf_env_init(&env, NULL);
     vkf_net net = {.env = &env, .config_path = "config.json", .info = {.max_positions = 64}};
     vkf_arena_init(&net.arena, &env);
     assert_int_equal(vkf_file_json_parse(&env, "config.json", text, strlen(text), &config), VKF_OK);
-    assert_int_equal(vkf_model_find_rotary(&net, vkf_file_json_root(config), 10000, 1, &stack), VKF_OK);
-    assert_true(fabs(stack.rotary.frequencies[1] - rows[i].expected) <= 0x1p-50);
+    assert_int_equal(vkf_model_find_rotary(&net, vkf_file_json_root(config), &phi3, &stack), VKF_ERROR_FORMAT);
+    if (!strstr(env.message, rows[i].message)) fail_msg("expected '%s', found '%s'", rows[i].message, env.message);
     vkf_file_json_destroy(&config);
     vkf_arena_finish(&net.arena);
     assert_int_equal(env.live_bytes, 0);
@@ -84,7 +139,8 @@ static void a_scaling_goes_before_parameters(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(as_transformers_has_them),
-                                     cmocka_unit_test(a_scaling_goes_before_parameters)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(as_transformers_has_them), cmocka_unit_test(a_scaling_goes_before_parameters),
+      cmocka_unit_test(longrope_has_the_original_positions), cmocka_unit_test(wrong_factors_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
