@@ -34,12 +34,13 @@ static void destroy(vkf_model **model) {
   *model = NULL;
 }
 
-/* What is needed to report how far loading is. */
+/* What is needed to report how far loading is, and to have little of the files in memory meanwhile. */
 typedef struct watcher {
   vkf_env *env;
+  const vkf_net *net;
   const vkf_weight_source *source;
   const vkf_model_params *params;
-  uint64_t done_bits, all_bits;
+  uint64_t done_bits, all_bits, rested_bits;
 } watcher;
 
 static uint64_t bits_of(const vkf_weight_info *info, uint32_t rows) {
@@ -50,7 +51,12 @@ static vkf_status loaded(void *user, uint32_t index, uint32_t n) {
   watcher *w = user;
   int stop = 0;
   w->done_bits += bits_of(&w->source->infos[index], n);
-  VKF_CALLBACK(w->env, stop = w->params->on_progress(w->params->user, w->done_bits / 8, w->all_bits / 8));
+  if (w->done_bits - w->rested_bits >= w->all_bits / 16) { /* to give up memory takes time, too */
+    vkf_model_net_rest(w->net);
+    w->rested_bits = w->done_bits;
+  }
+  if (w->params->on_progress)
+    VKF_CALLBACK(w->env, stop = w->params->on_progress(w->params->user, w->done_bits / 8, w->all_bits / 8));
   return stop ? vkf_env_fail(w->env, VKF_ERROR_STOPPED, "the caller stopped the loading of the weights") : VKF_OK;
 }
 
@@ -113,10 +119,10 @@ static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, cons
   VKF_TRY(vkf_engine_tokenizer_open(env, files, &m->tokenizer));
   m->handle = (vkf_tokenizer){.env = env, .shared = &m->tokenizer};
   vkf_model_net_weights(m->net, &source);
-  watcher watching = {.env = env, .source = &source, .params = &p};
+  watcher watching = {.env = env, .net = m->net, .source = &source, .params = &p};
   for (uint32_t i = 0; i < source.n_weights; i++)
     watching.all_bits += bits_of(&source.infos[i], source.infos[i].shape[0]);
-  if (p.on_progress) source.loaded = loaded;
+  source.loaded = loaded;
   source.watcher = &watching;
   const vkf_model *same = p.weights_of;
   if (same && same->dev->backend->table == dev->backend->table &&
