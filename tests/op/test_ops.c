@@ -13,7 +13,8 @@
  * driver or vector width runs the others (which VKF_OP_VARIANT names run their share). It runs every second case of its
  * half; of those for which one of the others is chosen, a quarter of the half.
  * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32; NAME,NAME...: these, on VKF_OP_SHARE.
- * VKF_OP_CASES=all in the environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others.
+ * VKF_OP_CASES=all in the environment runs them all; VKF_OP_CASES=norm,top_k: of these ops alone, all cases with the
+ * variant that is chosen and a quarter of them with each other one.
  * Buffers end at pages that nobody may touch, where the driver's memory has such pages (guard_pages.c): a kernel that
  * reads behind its operands ends this program.
  * VKF_OP_RAN=FILE: there goes a line a variant, "ran NAME" or "left NAME", for scripts/report.
@@ -162,9 +163,12 @@ static void test_every_case(void **state) {
 static bool is_in_share(const vkf_variant *v, size_t at, size_t variant) {
   const char *asked = getenv("VKF_OP_CASES"), *share = getenv("VKF_OP_SHARE");
   size_t stride, first;
-  if ((asked && *asked) || asks_for_one_variant() || !share || !*share) return true;
+  const bool asks = asked && *asked;
+  if ((asks && !strcmp(asked, "all")) || asks_for_one_variant() || !share || !*share) return true;
   if (sscanf(share, "%zu,%zu", &stride, &first) != 2 || stride == 0) fail_msg("VKF_OP_SHARE: found \"%s\"", share);
-  if (v->op == VKF_OP_MATMUL)
+  if (asks)
+    stride = 4;
+  else if (v->op == VKF_OP_MATMUL)
     stride *= 4;
   else if (v->subgroup && v->subgroup == own_subgroup())
     stride = (stride + 3) / 4;
@@ -417,15 +421,16 @@ static float *first_output(driver *d, vkf_backend *backend, const vkf_case *c, c
 /* Within order class ascending a variant changes speed and never bits (of numbers: a NaN is a NaN). Each has the cases
  * for which it is compiled. */
 static void test_a_class_has_one_set_of_bits(void **state) {
-  if (!is_asked_variant(NULL)) skip();
-  driver *d = *state;
   const vkf_op ops[] = {VKF_OP_NORM, VKF_OP_LOG_SOFTMAX, VKF_OP_ATTENTION};
+  if (!is_asked_variant(NULL) || !(is_asked(ops[0]) || is_asked(ops[1]) || is_asked(ops[2]))) skip();
+  driver *d = *state;
   size_t n = 0, n_compared = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
   /* The order class that is chosen. */
   const bool is_fast = vkf_kern_order(vkf_gpu_device_caps(d->device->gpu), false) == VKF_ORDER_FAST;
   for (size_t o = 0; o < VKF_COUNT(ops); o++) {
     size_t n_cases = 0, n_expected = 0, n_found = 0;
+    if (!is_asked(ops[o])) continue;
     const vkf_case *cases = vkf_op_cases(ops[o], &n_cases);
     for (size_t c = 0; c < n_cases; c++) {
       float *expected = NULL;
