@@ -95,7 +95,7 @@ static const tool_option options[] = {
     {"outputs", 'o', TOOL_OUTPUT, offsetof(tool_args, outputs), "FILE",
      "safetensors, or JSON where the name ends in .json: sequences\nand, with beams, sequences_scores; written as a "
      "whole or not\nat all"},
-    {"num-return-sequences", 0, TOOL_KEY_COUNT, 0, "N", "make this many sequences for each row"},
+    {"num-return-sequences", 0, TOOL_KEY_WHOLE, 0, "N", "make this many sequences for each row"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,32 +68,47 @@ static json_t *parse_ids(const char *text, int depth) {
   return NULL;
 }
 
-static json_t *parse_key_number(tool_option_kind kind, const char *text) {
-  double number = 0;
-  const bool fits = parse_number(text, &number) &&
-                    (kind == TOOL_KEY_NUMBER || (kind == TOOL_KEY_FACTOR && number > 0) ||
-                     (kind == TOOL_KEY_WEIGHT && number >= 0) || (kind == TOOL_KEY_SHARE && number >= 0 && number < 1));
-  return fits ? json_real(number) : NULL;
+void tool_generation_key(const char *name, char key[64]) {
+  snprintf(key, 64, "%s", name);
+  for (char *c = key; *c; c++)
+    if (*c == '-') *c = '_';
 }
 
-/* The option's value as JSON, NULL if it is none. */
-static json_t *parse_key(tool_option_kind kind, const char *text) {
+/* The generation key that an option gives. */
+static void key_of(const tool_option *option, char key[64]) {
+  /* names that Marian has for keys of transformers */
+  static const char *const others[][2] = {{"n-best", "num_return_sequences"}, {"normalize", "length_penalty"}};
+  const char *name = option->name;
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+    if (strcmp(name, others[i][0]) == 0) name = others[i][1];
+  tool_generation_key(name, key);
+}
+
+/* The option's value as JSON. NULL: it is none; *expected (NULL: the kind tells) says what it must be. */
+static json_t *parse_key(const tool_option *option, const char *text, const char **expected) {
+  char key[64];
   long long whole = 0;
-  switch (kind) {
+  double number = NAN;
+  switch (option->kind) {
     case TOOL_KEY_WHOLE:
-    case TOOL_KEY_COUNT:
-      return parse_whole(text, kind == TOOL_KEY_COUNT, &whole) ? json_integer(whole) : NULL;
+      key_of(option, key);
+      *expected = vkf_generation_expects(key, parse_whole(text, LLONG_MIN, &whole) ? (double)whole : NAN);
+      return *expected ? NULL : json_integer(whole);
+    case TOOL_KEY_NUMBER:
+      key_of(option, key);
+      *expected = vkf_generation_expects(key, parse_number(text, &number) ? number : NAN);
+      return *expected ? NULL : json_real(number);
+    case TOOL_KEY_DRAW:
+      return parse_number(text, &number) ? json_real(number) : NULL;
     case TOOL_KEY_SEED:
       return parse_whole(text, 0, &whole) ? json_integer(whole) : NULL;
     case TOOL_KEY_IDS:
     case TOOL_KEY_LISTS:
-      return parse_ids(text, kind == TOOL_KEY_IDS ? 1 : 2);
-    case TOOL_KEY_RULE:
+      return parse_ids(text, option->kind == TOOL_KEY_IDS ? 1 : 2);
+    default: /* TOOL_KEY_RULE */
       if (strcmp(text, "true") == 0) return json_true();
       if (strcmp(text, "false") == 0) return json_false();
       return strcmp(text, "never") == 0 ? json_string(text) : NULL;
-    default:
-      return parse_key_number(kind, text);
   }
 }
 
@@ -100,7 +116,6 @@ static const char *expected(tool_option_kind kind) {
   switch (kind) {
     case TOOL_SIZE:
     case TOOL_BYTES:
-    case TOOL_KEY_COUNT:
       return "a whole number of at least 1";
     case TOOL_SIZES:
       return "whole numbers of at least 1, separated by commas";
@@ -114,17 +129,10 @@ static const char *expected(tool_option_kind kind) {
     case TOOL_OUTPUT:
     case TOOL_MAYBE_OUTPUT:
       return "a name";
-    case TOOL_KEY_WHOLE:
     case TOOL_KEY_SEED:
       return "a whole number of at least 0";
-    case TOOL_KEY_NUMBER:
+    case TOOL_KEY_DRAW:
       return "a number";
-    case TOOL_KEY_FACTOR:
-      return "a number over 0";
-    case TOOL_KEY_WEIGHT:
-      return "a number of at least 0";
-    case TOOL_KEY_SHARE:
-      return "a number from 0 to below 1";
     case TOOL_KEY_IDS:
       return "ids, separated by commas";
     case TOOL_KEY_LISTS:
@@ -135,16 +143,8 @@ static const char *expected(tool_option_kind kind) {
 }
 
 static int set_key(tool_args *args, const tool_option *option, json_t *value) {
-  /* names that Marian has for keys of transformers */
-  static const char *const others[][2] = {{"n-best", "num_return_sequences"}, {"normalize", "length_penalty"}};
-  const char *name = option->name;
   char key[64];
-  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-    if (strcmp(name, others[i][0]) == 0) name = others[i][1];
-  snprintf(key, sizeof key, "%s", name);
-  for (char *c = key; *c; c++) {
-    if (*c == '-') *c = '_';
-  }
+  key_of(option, key);
   if (!args->config) args->config = json_object();
   return json_object_set_new(args->config, key, value) == 0 ? TOOL_OK : tool_error("out of memory");
 }
@@ -160,8 +160,7 @@ static int add_text(tool_texts *texts, const char *text) {
 /* Whether a whole number is one that no option of the kind can have. */
 static bool is_too_large(tool_option_kind kind, const char *text) {
   long long whole = 0;
-  return (kind == TOOL_SIZE || kind == TOOL_KEY_WHOLE || kind == TOOL_KEY_COUNT) &&
-         parse_whole(text, (long long)INT32_MAX + 1, &whole);
+  return (kind == TOOL_SIZE || kind == TOOL_KEY_WHOLE) && parse_whole(text, (long long)INT32_MAX + 1, &whole);
 }
 
 /* The name of a file or folder; text NULL: no value. */
@@ -179,6 +178,7 @@ static int set_option(const tool_command *command, const tool_option *option, co
   void *member = (char *)args + option->offset;
   long long whole = 0;
   double number = 0;
+  const char *words = NULL;
   json_t *value = NULL;
   if (text) text = tool_without_bom(text);
   if (is_too_large(option->kind, text))
@@ -218,11 +218,12 @@ static int set_option(const tool_command *command, const tool_option *option, co
       *(double *)member = number;
       return TOOL_OK;
     default:
-      value = parse_key(option->kind, text);
+      value = parse_key(option, text, &words);
       if (!value) break;
       return set_key(args, option, value);
   }
-  return tool_usage_error(command->name, "--%s: expected %s, found '%s'", option->name, expected(option->kind), text);
+  return tool_usage_error(command->name, "--%s: expected %s, found '%s'", option->name,
+                          words ? words : expected(option->kind), text);
 }
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */

@@ -2,7 +2,6 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,28 +113,20 @@ json_t *tool_config_value(const char *config, const char *folder, const char *ke
 }
 
 int tool_check_sampling(const tool_args *args, const char *config, const char *folder) {
-  static const struct {
-    const char *key, *option, *expected;
-    double from, to;
-  } rows[] = {{"temperature", "temperature", "a number over 0", DBL_TRUE_MIN, DBL_MAX},
-              {"top_k", "top-k", "", 0, DBL_MAX},
-              {"top_p", "top-p", "a number from 0 to 1", 0, 1},
-              {"min_p", "min-p", "a number from 0 to 1", 0, 1},
-              {"top_h", "top-h", "a number from 0 to 1", 0, 1},
-              {"typical_p", "typical-p", "a number over 0, up to 1", DBL_TRUE_MIN, 1},
-              {"epsilon_cutoff", "epsilon-cutoff", "a number from 0 to below 1", 0, 1 - DBL_EPSILON / 2},
-              {"eta_cutoff", "eta-cutoff", "a number from 0 to below 1", 0, 1 - DBL_EPSILON / 2},
-              {"seed", "seed", "", 0, DBL_MAX}};
+  static const char *const options[] = {"temperature", "top-k",          "top-p",      "min-p", "top-h",
+                                        "typical-p",   "epsilon-cutoff", "eta-cutoff", "seed"};
   json_t *draws = tool_config_value(config, folder, "do_sample");
   const bool is_drawn = json_is_true(draws);
   json_decref(draws);
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    const json_t *given = json_object_get(args->config, rows[i].key);
+  for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+    char key[64];
+    tool_generation_key(options[i], key);
+    const json_t *given = json_object_get(args->config, key);
     const double x = json_number_value(given);
+    const char *expected = given && is_drawn ? vkf_generation_expects(key, x) : NULL;
     if (given && !is_drawn)
-      fprintf(stderr, "vkformer: --%s has no effect without --do-sample: the best token is taken\n", rows[i].option);
-    else if (given && !(x >= rows[i].from && x <= rows[i].to))
-      return tool_usage_error(args->command->name, "--%s: expected %s, found %g", rows[i].option, rows[i].expected, x);
+      fprintf(stderr, "vkformer: --%s has no effect without --do-sample: the best token is taken\n", options[i]);
+    if (expected) return tool_usage_error(args->command->name, "--%s: expected %s, found %g", options[i], expected, x);
   }
   return TOOL_OK;
 }

@@ -106,13 +106,10 @@ typedef enum tool_option_kind {
   TOOL_INPUTS,       /* tool_texts, appended: such files */
   TOOL_OUTPUT,       /* const char *, a file that can be written; "-": standard output */
   TOOL_MAYBE_OUTPUT, /* such a file, "" without a value; the value stands behind '=' */
-  TOOL_KEY_WHOLE,    /* a key of generation_config.json: a whole number, to 2147483647 */
-  TOOL_KEY_COUNT,    /* one of at least 1 */
-  TOOL_KEY_SEED,     /* one of 63 bits */
-  TOOL_KEY_NUMBER,   /* a number */
-  TOOL_KEY_FACTOR,   /* one over 0 */
-  TOOL_KEY_WEIGHT,   /* one of at least 0 */
-  TOOL_KEY_SHARE,    /* one from 0 to below 1 */
+  TOOL_KEY_WHOLE,    /* a key of generation_config.json: a whole number of the key's range, to 2147483647 */
+  TOOL_KEY_NUMBER,   /* a number of the key's range */
+  TOOL_KEY_DRAW,     /* a number for sampling alone: see tool_check_sampling() */
+  TOOL_KEY_SEED,     /* a whole number of 63 bits */
   TOOL_KEY_IDS,      /* ids with commas between them */
   TOOL_KEY_LISTS,    /* lists of ids in brackets, with commas between them */
   TOOL_KEY_RULE,     /* true, false or never */
@@ -191,6 +188,8 @@ int tool_check_output(const char *option, const char *path);
 int tool_refuse_same_file(const char *command, const char *option, const char *input, const char *output);
 /* Keeps standard output for the file "-"; whatever else is printed goes to standard error from now on. False: errno. */
 bool tool_take_output(void);
+/* The generation key in the place of an option's name: '_' for '-' (options.c). */
+void tool_generation_key(const char *name, char key[64]);
 void tool_command_help(const tool_command *command, FILE *file);
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
@@ -353,8 +352,8 @@ int tool_print_json_line(json_t *json);
 int tool_generation_config(const tool_args *args, char **out);
 /* A key of this configuration (JSON or NULL), else of the folder's; a new reference or NULL. */
 json_t *tool_config_value(const char *config, const char *folder, const char *key);
-/* Says which options of sampling have no effect, where nothing is drawn. TOOL_USAGE after a message if one has a wrong
- * value. */
+/* Where nothing is drawn: says which options of sampling have no effect. Else TOOL_USAGE after a message if one has a
+ * value outside its key's range. */
 int tool_check_sampling(const tool_args *args, const char *config, const char *folder);
 
 #endif

@@ -336,14 +336,14 @@ static const tool_option options[] = {
      "place"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
-    {"n-best", 0, TOOL_KEY_COUNT, 0, "N",
+    {"n-best", 0, TOOL_KEY_WHOLE, 0, "N",
      "print the N best of the beams, or N that are drawn, for each\ntext, as Moses does: line ||| translation ||| F0= "
      "sum of\nlog-probabilities ||| score; lines are counted from 0. Fewer\nwhere the options allow no more"},
     {"normalize", 0, TOOL_KEY_NUMBER, 0, "X", "the name that Marian has for --length-penalty"},
     {"force-decode", 0, TOOL_FLAG, offsetof(tool_args, force_decode), NULL,
      "each line has one more column, behind a tab: the beginning of\nits translation (in --jsonl the key \"prefix\"); "
      "empty: none"},
-    {"prefix-bias-beta", 0, TOOL_KEY_SHARE, 0, "X",
+    {"prefix-bias-beta", 0, TOOL_KEY_NUMBER, 0, "X",
      "with --force-decode: the beginning is preferred, not forced.\nWhile a translation follows it, its next token has "
      "the\nprobability (1 - X) p + X, others (1 - X) p; X: 0 to below 1"},
     {"force-words", 0, TOOL_TEXTS, offsetof(tool_args, force_words), "TEXT",

@@ -128,6 +128,11 @@ typedef struct vkf_generate_params {
 #define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
 VKF_DEFINE_INIT(vkf_generate_params)
 
+/* What a number under a key of config_json must be, in words ("a number over 0"), if `value` is not that. NULL: it is
+ * that, or the key is NULL, unknown or takes no number. What keys ask of each other is not checked here. The text is
+ * static. Any thread may call this. */
+VKF_API const char *vkf_generation_expects(const char *key, double value);
+
 /* Generates ids. inputs: input_ids [B,S] and attention_mask as for vkf_session_run(), with at least one token to keep
  * in each row; for an encoder-decoder also decoder_input_ids [B,T], the beginning of each target, without pads (if no
  * row begins with the start id, it is put before all of them).

@@ -114,36 +114,31 @@ static vkf_status check_ids(const vkf_generation_config *config, uint32_t n_voca
 
 static const char *neutral_text(const vkf_generation_key *key) {
   if (key->kind == VKF_KEY_NO_FALSE) return "false";
-  if (key->kind == VKF_KEY_NO_NUMBER) return key->least == 1 ? "1" : "0";
-  return "null";
+  if (key->kind == VKF_KEY_NO_0) return "0";
+  return key->kind == VKF_KEY_NO_1 ? "1" : "null";
+}
+
+/* The ranges of the numbers of a kind. */
+static vkf_status check_numbers(const vkf_generation_config *c, vkf_generation_kind kind) {
+  for (size_t i = 0; i < vkf_decode_generation_n_keys; i++) {
+    const vkf_generation_key *key = &vkf_decode_generation_keys[i];
+    if (key->kind != kind) continue;
+    const double x = *(const double *)(const void *)((const char *)c + key->offset);
+    const char *expected = vkf_decode_generation_expects(key, x);
+    if (expected)
+      return vkf_env_fail(c->env, VKF_ERROR_ARGUMENT, "generation configuration: \"%s\": expected %s, found %g",
+                          key->name, expected, x);
+  }
+  return VKF_OK;
 }
 
 static vkf_status check_sampling(const vkf_generation_config *c) {
-  const struct {
-    const char *name, *expected;
-    double value;
-    bool fits;
-  } rows[] = {
-      {"temperature", "a number over 0", c->temperature, c->temperature > 0},
-      {"top_k", "a whole number of at least 0", c->top_k, c->top_k >= 0 && c->top_k == floor(c->top_k)},
-      {"top_p", "a number from 0 to 1", c->top_p, c->top_p >= 0 && c->top_p <= 1},
-      {"min_p", "a number from 0 to 1", c->min_p, c->min_p >= 0 && c->min_p <= 1},
-      {"top_h", "a number from 0 to 1", c->top_h, c->top_h >= 0 && c->top_h <= 1},
-      {"typical_p", "a number over 0, up to 1", c->typical_p, c->typical_p > 0 && c->typical_p <= 1},
-      {"epsilon_cutoff", "a number from 0 to below 1", c->epsilon_cutoff,
-       c->epsilon_cutoff >= 0 && c->epsilon_cutoff < 1},
-      {"eta_cutoff", "a number from 0 to below 1", c->eta_cutoff, c->eta_cutoff >= 0 && c->eta_cutoff < 1},
-  };
   if (c->num_beams > 1)
     return vkf_env_fail(
         c->env, VKF_ERROR_UNSUPPORTED,
         "generation configuration: \"do_sample\" with num_beams %u is not supported: expected num_beams 1",
         c->num_beams);
-  for (size_t i = 0; i < VKF_COUNT(rows); i++)
-    if (!rows[i].fits)
-      return vkf_env_fail(c->env, VKF_ERROR_ARGUMENT, "generation configuration: \"%s\": expected %s, found %g",
-                          rows[i].name, rows[i].expected, rows[i].value);
-  return VKF_OK;
+  return check_numbers(c, VKF_KEY_DRAW);
 }
 
 /* Ways to choose ids of which a search has one at most. */
@@ -224,14 +219,7 @@ vkf_status vkf_decode_generation_check(const vkf_generation_config *config, uint
   if (config->unknown != NULL)
     return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "%s: \"%s\" is not supported: no such key is known",
                         config->unknown_source, config->unknown);
-  if (!(config->prefix_bias_beta >= 0 && config->prefix_bias_beta < 1))
-    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
-                        "generation configuration: \"prefix_bias_beta\": expected a number from 0 to below 1, found %g",
-                        config->prefix_bias_beta);
-  if (!(config->coverage_penalty >= 0))
-    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
-                        "generation configuration: \"coverage_penalty\": expected a number of at least 0, found %g",
-                        config->coverage_penalty);
+  VKF_CALL(check_numbers(config, VKF_KEY_REAL));
   VKF_CALL(check_ways(config));
   VKF_CALL(check_groups(config));
   VKF_CALL(check_force_words(config));

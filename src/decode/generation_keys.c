@@ -1,95 +1,108 @@
 /* generation_keys: see generation_keys.h. */
 #include "decode/generation_keys.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define AT(field) offsetof(vkf_generation_config, field)
 const vkf_generation_key vkf_decode_generation_keys[] = {
-    {"num_beams", VKF_KEY_COUNT, AT(num_beams), 1},
-    {"num_return_sequences", VKF_KEY_COUNT, AT(num_return_sequences), 1},
-    {"num_beam_groups", VKF_KEY_COUNT, AT(num_beam_groups), 1},
-    {"diversity_penalty", VKF_KEY_REAL, AT(diversity_penalty), 0},
-    {"max_new_tokens", VKF_KEY_COUNT, AT(max_new_tokens), 1},
-    {"max_length", VKF_KEY_COUNT, AT(max_length), 1},
-    {"min_new_tokens", VKF_KEY_COUNT, AT(min_new_tokens), 0},
-    {"min_length", VKF_KEY_COUNT, AT(min_length), 0},
-    {"no_repeat_ngram_size", VKF_KEY_COUNT, AT(no_repeat_ngram_size), 0},
-    {"encoder_no_repeat_ngram_size", VKF_KEY_COUNT, AT(encoder_no_repeat_ngram_size), 0},
-    {"length_penalty", VKF_KEY_REAL, AT(length_penalty), 0},
-    {"repetition_penalty", VKF_KEY_FACTOR, AT(repetition_penalty), 0},
-    {"encoder_repetition_penalty", VKF_KEY_FACTOR, AT(encoder_repetition_penalty), 0},
-    {"early_stopping", VKF_KEY_EARLY, AT(early_stopping), 0},
-    {"patience", VKF_KEY_FACTOR, AT(patience), 0},
-    {"prefix_bias_beta", VKF_KEY_REAL, AT(prefix_bias_beta), 0},
-    {"coverage_penalty", VKF_KEY_REAL, AT(coverage_penalty), 0},
-    {"return_alternatives", VKF_KEY_BOOL, AT(return_alternatives), 0},
-    {"bos_token_id", VKF_KEY_ID, AT(bos), 0},
-    {"pad_token_id", VKF_KEY_ID, AT(pad), 0},
-    {"decoder_start_token_id", VKF_KEY_ID, AT(decoder_start), 0},
-    {"forced_bos_token_id", VKF_KEY_ID, AT(forced_bos), 0},
-    {"eos_token_id", VKF_KEY_IDS, AT(eos), 0},
-    {"forced_eos_token_id", VKF_KEY_IDS, AT(forced_eos), 0},
-    {"suppress_tokens", VKF_KEY_IDS, AT(suppress), 0},
-    {"begin_suppress_tokens", VKF_KEY_IDS, AT(begin_suppress), 0},
-    {"bad_words_ids", VKF_KEY_WORDS, AT(bad_words), 0},
-    {"sequence_bias", VKF_KEY_BIASES, AT(sequence_bias), 0},
-    {"exponential_decay_length_penalty", VKF_KEY_DECAY, AT(length_decay), 0},
-    {"force_words_ids", VKF_KEY_WORDS, AT(force_words), 0},
-    {"do_sample", VKF_KEY_BOOL, AT(do_sample), 0},
-    {"renormalize_logits", VKF_KEY_BOOL, AT(renormalize_logits), 0},
-    /* read by sampling only: their ranges are checked where do_sample is true */
-    {"temperature", VKF_KEY_REAL, AT(temperature), 0},
-    {"top_k", VKF_KEY_REAL, AT(top_k), 0},
-    {"top_p", VKF_KEY_REAL, AT(top_p), 0},
-    {"min_p", VKF_KEY_REAL, AT(min_p), 0},
-    {"top_h", VKF_KEY_REAL, AT(top_h), 0},
-    {"typical_p", VKF_KEY_REAL, AT(typical_p), 0},
-    {"epsilon_cutoff", VKF_KEY_REAL, AT(epsilon_cutoff), 0},
-    {"eta_cutoff", VKF_KEY_REAL, AT(eta_cutoff), 0},
-    {"seed", VKF_KEY_SEED, AT(seed), 0},
-    {"transformers_version", VKF_KEY_FREE, 0, 0},
-    {"_from_model_config", VKF_KEY_FREE, 0, 0},
-    {"_commit_hash", VKF_KEY_FREE, 0, 0},
-    {"use_cache", VKF_KEY_FREE, 0, 0},
-    {"cache_implementation", VKF_KEY_FREE, 0, 0},
-    {"cache_config", VKF_KEY_FREE, 0, 0},
-    {"return_legacy_cache", VKF_KEY_FREE, 0, 0},
-    {"prefill_chunk_size", VKF_KEY_FREE, 0, 0},
-    {"compile_config", VKF_KEY_FREE, 0, 0},
-    {"disable_compile", VKF_KEY_FREE, 0, 0},
-    {"continuous_batching_config", VKF_KEY_FREE, 0, 0},
-    {"output_attentions", VKF_KEY_FREE, 0, 0},
-    {"output_hidden_states", VKF_KEY_FREE, 0, 0},
-    {"output_scores", VKF_KEY_FREE, 0, 0},
-    {"output_logits", VKF_KEY_FREE, 0, 0},
-    {"return_dict_in_generate", VKF_KEY_FREE, 0, 0},
+    {"num_beams", VKF_KEY_COUNT, AT(num_beams), VKF_RANGE_COUNT},
+    {"num_return_sequences", VKF_KEY_COUNT, AT(num_return_sequences), VKF_RANGE_COUNT},
+    {"num_beam_groups", VKF_KEY_COUNT, AT(num_beam_groups), VKF_RANGE_COUNT},
+    {"diversity_penalty", VKF_KEY_REAL, AT(diversity_penalty), VKF_RANGE_FROM_0},
+    {"max_new_tokens", VKF_KEY_COUNT, AT(max_new_tokens), VKF_RANGE_COUNT},
+    {"max_length", VKF_KEY_COUNT, AT(max_length), VKF_RANGE_COUNT},
+    {"min_new_tokens", VKF_KEY_COUNT, AT(min_new_tokens), VKF_RANGE_WHOLE},
+    {"min_length", VKF_KEY_COUNT, AT(min_length), VKF_RANGE_WHOLE},
+    {"no_repeat_ngram_size", VKF_KEY_COUNT, AT(no_repeat_ngram_size), VKF_RANGE_WHOLE},
+    {"encoder_no_repeat_ngram_size", VKF_KEY_COUNT, AT(encoder_no_repeat_ngram_size), VKF_RANGE_WHOLE},
+    {"length_penalty", VKF_KEY_REAL, AT(length_penalty), VKF_RANGE_ANY},
+    {"repetition_penalty", VKF_KEY_FACTOR, AT(repetition_penalty), VKF_RANGE_OVER_0},
+    {"encoder_repetition_penalty", VKF_KEY_FACTOR, AT(encoder_repetition_penalty), VKF_RANGE_OVER_0},
+    {"early_stopping", VKF_KEY_EARLY, AT(early_stopping), VKF_RANGE_NONE},
+    {"patience", VKF_KEY_FACTOR, AT(patience), VKF_RANGE_OVER_0},
+    {"prefix_bias_beta", VKF_KEY_REAL, AT(prefix_bias_beta), VKF_RANGE_BELOW_1},
+    {"coverage_penalty", VKF_KEY_REAL, AT(coverage_penalty), VKF_RANGE_FROM_0},
+    {"return_alternatives", VKF_KEY_BOOL, AT(return_alternatives), VKF_RANGE_NONE},
+    {"bos_token_id", VKF_KEY_ID, AT(bos), VKF_RANGE_NONE},
+    {"pad_token_id", VKF_KEY_ID, AT(pad), VKF_RANGE_NONE},
+    {"decoder_start_token_id", VKF_KEY_ID, AT(decoder_start), VKF_RANGE_NONE},
+    {"forced_bos_token_id", VKF_KEY_ID, AT(forced_bos), VKF_RANGE_NONE},
+    {"eos_token_id", VKF_KEY_IDS, AT(eos), VKF_RANGE_NONE},
+    {"forced_eos_token_id", VKF_KEY_IDS, AT(forced_eos), VKF_RANGE_NONE},
+    {"suppress_tokens", VKF_KEY_IDS, AT(suppress), VKF_RANGE_NONE},
+    {"begin_suppress_tokens", VKF_KEY_IDS, AT(begin_suppress), VKF_RANGE_NONE},
+    {"bad_words_ids", VKF_KEY_WORDS, AT(bad_words), VKF_RANGE_NONE},
+    {"sequence_bias", VKF_KEY_BIASES, AT(sequence_bias), VKF_RANGE_NONE},
+    {"exponential_decay_length_penalty", VKF_KEY_DECAY, AT(length_decay), VKF_RANGE_NONE},
+    {"force_words_ids", VKF_KEY_WORDS, AT(force_words), VKF_RANGE_NONE},
+    {"do_sample", VKF_KEY_BOOL, AT(do_sample), VKF_RANGE_NONE},
+    {"renormalize_logits", VKF_KEY_BOOL, AT(renormalize_logits), VKF_RANGE_NONE},
+    {"temperature", VKF_KEY_DRAW, AT(temperature), VKF_RANGE_OVER_0},
+    {"top_k", VKF_KEY_DRAW, AT(top_k), VKF_RANGE_WHOLE},
+    {"top_p", VKF_KEY_DRAW, AT(top_p), VKF_RANGE_FROM_0_TO_1},
+    {"min_p", VKF_KEY_DRAW, AT(min_p), VKF_RANGE_FROM_0_TO_1},
+    {"top_h", VKF_KEY_DRAW, AT(top_h), VKF_RANGE_FROM_0_TO_1},
+    {"typical_p", VKF_KEY_DRAW, AT(typical_p), VKF_RANGE_OVER_0_TO_1},
+    {"epsilon_cutoff", VKF_KEY_DRAW, AT(epsilon_cutoff), VKF_RANGE_BELOW_1},
+    {"eta_cutoff", VKF_KEY_DRAW, AT(eta_cutoff), VKF_RANGE_BELOW_1},
+    {"seed", VKF_KEY_SEED, AT(seed), VKF_RANGE_NONE},
+    {"transformers_version", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"_from_model_config", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"_commit_hash", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"use_cache", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"cache_implementation", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"cache_config", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"return_legacy_cache", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"prefill_chunk_size", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"compile_config", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"disable_compile", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"continuous_batching_config", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"output_attentions", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"output_hidden_states", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"output_scores", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"output_logits", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"return_dict_in_generate", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
     /* read with an assistant model only, which no key of this file can name */
-    {"num_assistant_tokens", VKF_KEY_FREE, 0, 0},
-    {"num_assistant_tokens_schedule", VKF_KEY_FREE, 0, 0},
-    {"assistant_confidence_threshold", VKF_KEY_FREE, 0, 0},
-    {"max_matching_ngram_size", VKF_KEY_FREE, 0, 0},
-    {"assistant_lookbehind", VKF_KEY_FREE, 0, 0},
-    {"target_lookbehind", VKF_KEY_FREE, 0, 0},
+    {"num_assistant_tokens", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"num_assistant_tokens_schedule", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"assistant_confidence_threshold", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"max_matching_ngram_size", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"assistant_lookbehind", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
+    {"target_lookbehind", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
     /* all scores of a row would change, which no kind of edit does */
-    {"remove_invalid_values", VKF_KEY_NO_FALSE, 0, 0},
-    {"low_memory", VKF_KEY_NO_FALSE, 0, 0},
-    {"token_healing", VKF_KEY_NO_FALSE, 0, 0},
-    {"is_assistant", VKF_KEY_NO_FALSE, 0, 0},
-    {"guidance_scale", VKF_KEY_NO_NUMBER, 0, 1},
-    {"penalty_alpha", VKF_KEY_NO_NUMBER, 0, 0},
-    {"constraints", VKF_KEY_NO, 0, 0},
-    {"forced_decoder_ids", VKF_KEY_NO, 0, 0},
-    {"max_time", VKF_KEY_NO, 0, 0},
-    {"stop_strings", VKF_KEY_NO, 0, 0},
-    {"watermarking_config", VKF_KEY_NO, 0, 0},
-    {"dola_layers", VKF_KEY_NO, 0, 0},
-    {"prompt_lookup_num_tokens", VKF_KEY_NO, 0, 0},
-    {"assistant_early_exit", VKF_KEY_NO, 0, 0},
-    {"generation_kwargs", VKF_KEY_NO, 0, 0},
+    {"remove_invalid_values", VKF_KEY_NO_FALSE, 0, VKF_RANGE_NONE},
+    {"low_memory", VKF_KEY_NO_FALSE, 0, VKF_RANGE_NONE},
+    {"token_healing", VKF_KEY_NO_FALSE, 0, VKF_RANGE_NONE},
+    {"is_assistant", VKF_KEY_NO_FALSE, 0, VKF_RANGE_NONE},
+    {"guidance_scale", VKF_KEY_NO_1, 0, VKF_RANGE_NONE},
+    {"penalty_alpha", VKF_KEY_NO_0, 0, VKF_RANGE_NONE},
+    {"constraints", VKF_KEY_NO, 0, VKF_RANGE_NONE},
+    {"forced_decoder_ids", VKF_KEY_NO, 0, VKF_RANGE_NONE},
+    {"max_time", VKF_KEY_NO, 0, VKF_RANGE_NONE},
+    {"stop_strings", VKF_KEY_NO, 0, VKF_RANGE_NONE},
+    {"watermarking_config", VKF_KEY_NO, 0, VKF_RANGE_NONE},
+    {"dola_layers", VKF_KEY_NO, 0, VKF_RANGE_NONE},
+    {"prompt_lookup_num_tokens", VKF_KEY_NO, 0, VKF_RANGE_NONE},
+    {"assistant_early_exit", VKF_KEY_NO, 0, VKF_RANGE_NONE},
+    {"generation_kwargs", VKF_KEY_NO, 0, VKF_RANGE_NONE},
 };
 const size_t vkf_decode_generation_n_keys = VKF_COUNT(vkf_decode_generation_keys);
 _Static_assert(VKF_COUNT(vkf_decode_generation_keys) <= VKF_GENERATION_MAX_KEYS, "refused[] has a place for every key");
+
+const char *vkf_decode_generation_expects(const vkf_generation_key *key, double x) {
+  switch (key->range) {
+    case VKF_RANGE_NONE:
+      break;
+#define X(name, words, test) \
+  case VKF_RANGE_##name:     \
+    return test ? NULL : words;
+      VKF_GENERATION_RANGES(X)
+#undef X
+  }
+  return NULL;
+}
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
@@ -191,9 +204,9 @@ static vkf_status read_count(vkf_generation_reader *r, const vkf_generation_key 
                              uint32_t *out) {
   int64_t count = 0;
   VKF_CALL(vkf_file_json_as_int64(value, &count));
-  if (count < key->least || count > INT32_MAX)
-    return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected %u to %d, found %lld", r->source,
-                        value.path, key->least, INT32_MAX, (long long)count);
+  if (vkf_decode_generation_expects(key, (double)count) || count > INT32_MAX)
+    return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected %d to %d, found %lld", r->source,
+                        value.path, key->range == VKF_RANGE_COUNT, INT32_MAX, (long long)count);
   *out = (uint32_t)count;
   return VKF_OK;
 }
@@ -202,16 +215,18 @@ static vkf_status read_real(vkf_generation_reader *r, const vkf_generation_key *
                             double *out) {
   double real = 0;
   VKF_CALL(vkf_file_json_as_double(value, &real));
-  if (key->kind == VKF_KEY_FACTOR && !(real > 0))
-    return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected a number over 0, found %g",
-                        r->source, value.path, real);
+  const char *expected = key->kind == VKF_KEY_FACTOR ? vkf_decode_generation_expects(key, real) : NULL;
+  if (expected)
+    return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected %s, found %g", r->source,
+                        value.path, expected, real);
   *out = real;
   return VKF_OK;
 }
 
 /* [start, factor] */
 static vkf_status read_decay(vkf_generation_reader *r, vkf_file_value value, vkf_length_decay *out) {
-  static const vkf_generation_key start = {.kind = VKF_KEY_COUNT}, factor = {.kind = VKF_KEY_FACTOR};
+  static const vkf_generation_key start = {.kind = VKF_KEY_COUNT, .range = VKF_RANGE_WHOLE};
+  static const vkf_generation_key factor = {.kind = VKF_KEY_FACTOR, .range = VKF_RANGE_OVER_0};
   VKF_CALL(vkf_file_json_as_array(value, &value));
   if (vkf_file_json_count(value) != 2)
     return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT,
@@ -252,17 +267,12 @@ static vkf_status read_early(vkf_generation_reader *r, vkf_file_value value, vkf
 
 /* The default of a key again. */
 static void reset(vkf_generation_config *config, const vkf_generation_key *key) {
-  static const size_t sizes[] = {[VKF_KEY_COUNT] = sizeof(uint32_t),
-                                 [VKF_KEY_REAL] = sizeof(double),
-                                 [VKF_KEY_FACTOR] = sizeof(double),
-                                 [VKF_KEY_BOOL] = sizeof(bool),
-                                 [VKF_KEY_SEED] = sizeof(uint64_t),
-                                 [VKF_KEY_ID] = sizeof(int32_t),
-                                 [VKF_KEY_EARLY] = sizeof(vkf_early_stopping),
-                                 [VKF_KEY_IDS] = sizeof(vkf_id_list),
-                                 [VKF_KEY_WORDS] = sizeof(vkf_id_lists),
-                                 [VKF_KEY_BIASES] = sizeof(vkf_id_lists),
-                                 [VKF_KEY_DECAY] = sizeof(vkf_length_decay)};
+  static const size_t sizes[] = {[VKF_KEY_COUNT] = sizeof(uint32_t),      [VKF_KEY_REAL] = sizeof(double),
+                                 [VKF_KEY_DRAW] = sizeof(double),         [VKF_KEY_FACTOR] = sizeof(double),
+                                 [VKF_KEY_BOOL] = sizeof(bool),           [VKF_KEY_SEED] = sizeof(uint64_t),
+                                 [VKF_KEY_ID] = sizeof(int32_t),          [VKF_KEY_EARLY] = sizeof(vkf_early_stopping),
+                                 [VKF_KEY_IDS] = sizeof(vkf_id_list),     [VKF_KEY_WORDS] = sizeof(vkf_id_lists),
+                                 [VKF_KEY_BIASES] = sizeof(vkf_id_lists), [VKF_KEY_DECAY] = sizeof(vkf_length_decay)};
   vkf_generation_config defaults;
   vkf_decode_generation_init(&defaults, config->env);
   config->refused[key - vkf_decode_generation_keys] = NULL;
@@ -284,6 +294,7 @@ vkf_status vkf_decode_generation_read_key(vkf_generation_reader *r, const vkf_ge
     case VKF_KEY_COUNT:
       return read_count(r, key, value, field);
     case VKF_KEY_REAL:
+    case VKF_KEY_DRAW:
     case VKF_KEY_FACTOR:
       return read_real(r, key, value, field);
     case VKF_KEY_EARLY:
@@ -309,9 +320,10 @@ vkf_status vkf_decode_generation_read_key(vkf_generation_reader *r, const vkf_ge
       st = vkf_file_json_as_bool(value, &yes);
       neutral = !yes;
       break;
-    case VKF_KEY_NO_NUMBER:
+    case VKF_KEY_NO_0:
+    case VKF_KEY_NO_1:
       st = vkf_file_json_as_double(value, &number);
-      neutral = number == key->least;
+      neutral = number == (key->kind == VKF_KEY_NO_1);
       break;
     case VKF_KEY_NO:
       neutral = vkf_file_json_kind(value) >= VKF_FILE_ARRAY && vkf_file_json_count(value) == 0;

@@ -8,10 +8,29 @@
 
 #include "decode/generation_config.h"
 
+/* What a number may be: a name, the words of messages, the test of x. */
+#define VKF_GENERATION_RANGES(X)                                    \
+  X(ANY, "a number", isfinite(x))                                   \
+  X(OVER_0, "a number over 0", x > 0)                               \
+  X(FROM_0, "a number of at least 0", x >= 0)                       \
+  X(FROM_0_TO_1, "a number from 0 to 1", x >= 0 && x <= 1)          \
+  X(OVER_0_TO_1, "a number over 0, up to 1", x > 0 && x <= 1)       \
+  X(BELOW_1, "a number from 0 to below 1", x >= 0 && x < 1)         \
+  X(WHOLE, "a whole number of at least 0", x >= 0 && x == floor(x)) \
+  X(COUNT, "a whole number of at least 1", x >= 1 && x == floor(x))
+
+typedef enum vkf_generation_range {
+  VKF_RANGE_NONE, /* the key takes no number, or any whole one */
+#define X(name, words, test) VKF_RANGE_##name,
+  VKF_GENERATION_RANGES(X)
+#undef X
+} vkf_generation_range;
+
 typedef enum vkf_generation_kind {
-  VKF_KEY_COUNT,  /* uint32_t, at least `least` */
-  VKF_KEY_REAL,   /* double */
-  VKF_KEY_FACTOR, /* double over 0 */
+  VKF_KEY_COUNT,  /* uint32_t */
+  VKF_KEY_REAL,   /* double; its range is checked when all sources were read */
+  VKF_KEY_DRAW,   /* the same, for sampling alone: its range is checked where do_sample is true */
+  VKF_KEY_FACTOR, /* double; its range is checked when it is read */
   VKF_KEY_EARLY,
   VKF_KEY_ID,     /* int32_t */
   VKF_KEY_IDS,    /* vkf_id_list, also written as one id */
@@ -19,23 +38,27 @@ typedef enum vkf_generation_kind {
   VKF_KEY_BIASES, /* vkf_id_lists with biases */
   VKF_KEY_DECAY,  /* vkf_length_decay */
   VKF_KEY_BOOL,
-  VKF_KEY_SEED,      /* uint64_t */
-  VKF_KEY_FREE,      /* changes no id: bookkeeping, caches, what is returned */
-  VKF_KEY_NO_FALSE,  /* not supported, unless false */
-  VKF_KEY_NO_NUMBER, /* not supported, unless the number `least` */
-  VKF_KEY_NO         /* not supported, unless null or empty */
+  VKF_KEY_SEED,     /* uint64_t */
+  VKF_KEY_FREE,     /* changes no id: bookkeeping, caches, what is returned */
+  VKF_KEY_NO_FALSE, /* not supported, unless false */
+  VKF_KEY_NO_0,     /* not supported, unless 0 */
+  VKF_KEY_NO_1,     /* not supported, unless 1 */
+  VKF_KEY_NO        /* not supported, unless null or empty */
 } vkf_generation_kind;
 
 typedef struct vkf_generation_key {
   const char *name;
   vkf_generation_kind kind;
   size_t offset;
-  uint32_t least;
+  vkf_generation_range range;
 } vkf_generation_key;
 
 /* The table; VKF_GENERATION_MAX_KEYS rows at most. */
 extern const vkf_generation_key vkf_decode_generation_keys[];
 extern const size_t vkf_decode_generation_n_keys;
+
+/* What the key's number must be, in words, if x is not that. NULL: x fits, or the key has no range. */
+const char *vkf_decode_generation_expects(const vkf_generation_key *key, double x);
 
 /* NULL: no such key. */
 const vkf_generation_key *vkf_decode_generation_find_key(const char *name);

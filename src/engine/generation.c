@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include "decode/generation_keys.h"
+
 vkf_status vkf_engine_derive_generation(vkf_session *session, const char *source_language, const char *target_language,
                                         const char *config_json, vkf_generation_config *out) {
   vkf_text_languages_before before;
@@ -21,6 +23,11 @@ vkf_status vkf_engine_derive_generation(vkf_session *session, const char *source
   }
   if (begin != VKF_NO_TOKEN) out->forced_bos = begin;
   return vkf_decode_generation_apply(out, "the given generation config", config_json);
+}
+
+const char *vkf_generation_expects(const char *key, double value) {
+  const vkf_generation_key *found = key ? vkf_decode_generation_find_key(key) : NULL;
+  return found ? vkf_decode_generation_expects(found, value) : NULL;
 }
 
 uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generation_config *config, bool translates,

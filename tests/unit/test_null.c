@@ -123,6 +123,7 @@ static int at; /* which pointer is NULL */
   X(vkf_session_get_info, 2, 0, vkf_session_get_info(P(0, session), P(1, &made.session_info)))                         \
   X(vkf_session_run, 4, 4, vkf_session_run(P(0, session), P(1, inputs), 2, P(2, NULL), P(3, &made.result)))            \
   X(vkf_session_read_images, 3, 0, vkf_session_read_images(P(0, session), P(1, texts), 1, P(2, &made.result)))         \
+  X(vkf_generation_expects, 1, 0, GAVE(vkf_generation_expects(P(0, "top_p"), 2)))                                      \
   X(vkf_result_skipped, 2, 0, GAVE(vkf_result_skipped(P(0, result), 0, P(1, &made.text))))                             \
   X(vkf_session_generate, 4, 4, vkf_session_generate(P(0, session), P(1, inputs), 1, P(2, NULL), P(3, &made.result)))  \
   X(vkf_session_translate, 3, 0, vkf_session_translate(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))       \
