@@ -111,16 +111,20 @@ static inline int missing_driver(void) {
 }
 #define RUN(tests) (missing_driver() ? missing_driver() : cmocka_run_group_tests(tests, NULL, NULL))
 
-/* dst[i] = src[i] * factor + offset. */
+/* dst[i] = src[i] * factor + offset; constants [2]: the workgroup and the offset. */
+static inline vkf_gpu_pipeline_params scale_params(const uint32_t *constants) {
+  return (vkf_gpu_pipeline_params){.name = "scale",
+                                   .code = scale_spirv,
+                                   .code_bytes = sizeof(scale_spirv),
+                                   .constants = constants,
+                                   .n_constants = 2,
+                                   .n_bindings = 2,
+                                   .push_bytes = 8};
+}
+
 static inline vkf_gpu_pipeline *scale_pipeline(gpu *g, uint32_t workgroup, uint32_t offset) {
   const uint32_t constants[] = {workgroup, offset};
-  vkf_gpu_pipeline_params params = {.name = "scale",
-                                    .code = scale_spirv,
-                                    .code_bytes = sizeof(scale_spirv),
-                                    .constants = constants,
-                                    .n_constants = 2,
-                                    .n_bindings = 2,
-                                    .push_bytes = 8};
+  const vkf_gpu_pipeline_params params = scale_params(constants);
   vkf_gpu_pipeline *pipeline = NULL;
   ok(&g->env, vkf_gpu_pipeline_get(g->device, &params, &pipeline));
   return pipeline;

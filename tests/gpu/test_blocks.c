@@ -367,13 +367,7 @@ static void host_memory_runs_out(void **state) {
     vkf_gpu_block_params params = {.label = "block", .timing = VKF_GPU_TIMING_DISPATCH};
     if (!st) st = vkf_gpu_block_begin(g->device, &params, &block);
     const uint32_t constants[] = {8, 0};
-    vkf_gpu_pipeline_params pipeline = {.name = "scale",
-                                        .code = scale_spirv,
-                                        .code_bytes = sizeof(scale_spirv),
-                                        .constants = constants,
-                                        .n_constants = 2,
-                                        .n_bindings = 2,
-                                        .push_bytes = 8};
+    const vkf_gpu_pipeline_params pipeline = scale_params(constants);
     vkf_gpu_pipeline *made;
     if (!st) st = vkf_gpu_pipeline_get(g->device, &pipeline, &made);
     if (!st) {

@@ -10,14 +10,8 @@ static size_t statistics_of(gpu *g, bool wanted, vkf_arena *arena, vkf_bench_sta
   const uint32_t constants[] = {8, 0};
   size_t n = 99;
   vkf_gpu_pipeline *pipeline;
-  const vkf_gpu_pipeline_params params = {.name = "scale",
-                                          .code = scale_spirv,
-                                          .code_bytes = sizeof(scale_spirv),
-                                          .constants = constants,
-                                          .n_constants = 2,
-                                          .n_bindings = 2,
-                                          .push_bytes = 8,
-                                          .statistics = wanted};
+  vkf_gpu_pipeline_params params = scale_params(constants);
+  params.statistics = wanted;
   OK(vkf_gpu_pipeline_get(g->device, &params, &pipeline));
   OK(vkf_gpu_pipeline_statistics(g->device, pipeline, arena, all, &n));
   return n;

@@ -78,13 +78,7 @@ static void many_are_made_at_once(void **state) {
   for (uint32_t i = 0; i < MANY; ++i) {
     constants[i][0] = 8;
     constants[i][1] = i / 2; /* each twice, and one that is there */
-    params[i] = (vkf_gpu_pipeline_params){.name = "scale",
-                                          .code = scale_spirv,
-                                          .code_bytes = sizeof(scale_spirv),
-                                          .constants = constants[i],
-                                          .n_constants = 2,
-                                          .n_bindings = 2,
-                                          .push_bytes = 8};
+    params[i] = scale_params(constants[i]);
   }
   OK(vkf_gpu_pipelines_make(g->device, params, MANY));
   OK(vkf_gpu_pipelines_make(g->device, params, 0));
@@ -133,12 +127,9 @@ static void messages_come_on_the_caller_s_thread(void **state) {
   for (uint32_t i = 0; i < MANY; ++i) {
     constants[i][0] = 8;
     constants[i][1] = i;
-    params[i] = (vkf_gpu_pipeline_params){.name = "without push constants",
-                                          .code = scale_spirv,
-                                          .code_bytes = sizeof(scale_spirv),
-                                          .constants = constants[i],
-                                          .n_constants = 2,
-                                          .n_bindings = 2};
+    params[i] = scale_params(constants[i]);
+    params[i].name = "without push constants";
+    params[i].push_bytes = 0;
   }
   OK(vkf_gpu_pipelines_make(g->device, params, MANY));
   assert_true(log.n >= MANY);
@@ -174,15 +165,9 @@ static void the_subgroup_size_can_be_required(void **state) {
   const vkf_caps *caps = vkf_gpu_device_caps(g->device);
   const uint32_t constants[] = {caps->subgroup_size, 0};
   vkf_gpu_pipeline *pipeline = NULL;
-  vkf_gpu_pipeline_params params = {.name = "scale",
-                                    .code = scale_spirv,
-                                    .code_bytes = sizeof(scale_spirv),
-                                    .constants = constants,
-                                    .n_constants = 2,
-                                    .n_bindings = 2,
-                                    .push_bytes = 8,
-                                    .subgroup_size = caps->subgroup_size,
-                                    .subgroup_full = caps->subgroup_full};
+  vkf_gpu_pipeline_params params = scale_params(constants);
+  params.subgroup_size = caps->subgroup_size;
+  params.subgroup_full = caps->subgroup_full;
   OK(vkf_gpu_pipeline_get(g->device, &params, &pipeline));
   assert_ptr_not_equal(pipeline, scale_pipeline(g, caps->subgroup_size, 0));
   close_gpu(g);
