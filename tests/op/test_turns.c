@@ -9,6 +9,7 @@
 #include "kern/kern.h"
 #include "op/case_program.h"
 #include "ref/walk.h"
+#include "support/calls.h"
 #include "support/driver.h"
 #include "support/half.h"
 #include "support/problems.h"
@@ -26,16 +27,7 @@ static vkf_case case_of(vkf_op op, uint32_t n, uint32_t width) {
     c.params.matmul = (vkf_matmul_params){.rows = VKF_DIM_R, .n = 3, .k = n};
   } else if (op == VKF_OP_ATTENTION || op == VKF_OP_ATTENTION_WEIGHTS) {
     c.data = VKF_DATA_FEW;
-    c.params.attention = (vkf_attention_params){.seqs = VKF_DIM_R,
-                                                .queries = VKF_DIM_T,
-                                                .keys = VKF_DIM_S,
-                                                .past = VKF_DIM_ZERO,
-                                                .shared = VKF_DIM_ONE,
-                                                .n_heads = 1,
-                                                .n_kv_heads = 1,
-                                                .key_width = width,
-                                                .value_width = width == USUAL_WIDTH ? 48 : width,
-                                                .scale = 0.25f};
+    c.params.attention = plain_attention(VKF_DIM_R, VKF_DIM_T, 1, width, width == USUAL_WIDTH ? 48 : width, 0.25f);
     c.sizes.S = n;
   } else if (op == VKF_OP_NORM) {
     c.data = VKF_DATA_FEW;

@@ -10,6 +10,7 @@
 
 #include "op/compare.h"
 #include "op/shape.h"
+#include "support/calls.h"
 
 static void names_are_found(void **state) {
   (void)state;
@@ -266,16 +267,8 @@ static void costs_are_counted(void **state) {
   double flops[4];
   for (int i = 0; i < 4; i++) {
     uint32_t heads = 1u << (i % 3);
-    node.params.attention = (vkf_attention_params){.seqs = VKF_DIM_B,
-                                                   .queries = VKF_DIM_S,
-                                                   .keys = VKF_DIM_S,
-                                                   .past = VKF_DIM_ZERO,
-                                                   .shared = VKF_DIM_ONE,
-                                                   .n_heads = heads,
-                                                   .n_kv_heads = heads,
-                                                   .key_width = 64 / heads,
-                                                   .value_width = 64 / heads,
-                                                   .causal = i == 3};
+    node.params.attention = plain_attention(VKF_DIM_B, VKF_DIM_S, heads, 64 / heads, 64 / heads, 1);
+    node.params.attention.causal = i == 3;
     flops[i] = vkf_op_cost(&p.plan, &node, &dims).flops;
   }
   assert_true(flops[0] == 2.0 * 2 * 4 * 4 * 128 && flops[1] == flops[0] && flops[2] == flops[0]);

@@ -27,16 +27,7 @@ static int setup(void **state) {
 
 /* R sequences of T queries against S keys. */
 static vkf_attention_params base_params(void) {
-  return (vkf_attention_params){.seqs = VKF_DIM_R,
-                                .queries = VKF_DIM_T,
-                                .keys = VKF_DIM_S,
-                                .past = VKF_DIM_ZERO,
-                                .shared = VKF_DIM_ONE,
-                                .n_heads = H,
-                                .n_kv_heads = H,
-                                .key_width = K,
-                                .value_width = V,
-                                .scale = 0.5f};
+  return plain_attention(VKF_DIM_R, VKF_DIM_T, H, K, V, 0.5f);
 }
 
 static void run(const vkf_attention_params *p, vkf_view keys, vkf_view values, vkf_view mask, vkf_view ancestry,

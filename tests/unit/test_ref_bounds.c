@@ -394,17 +394,8 @@ static double attention_ratio_in(bool f16, double mean, double sigma, bool one_s
   enum { QUERIES = 30 };
   float *q = random_floats(QUERIES * WIDTH, 1, mean, sigma), *k = random_floats(KEYS * WIDTH, 2, mean, sigma);
   float *v = one_sign ? positive_floats(KEYS * VALUE, 3) : random_floats(KEYS * VALUE, 3, 0, 1);
-  vkf_params params = {.attention = {.seqs = VKF_DIM_R,
-                                     .queries = VKF_DIM_T,
-                                     .keys = VKF_DIM_S,
-                                     .past = VKF_DIM_ZERO,
-                                     .shared = VKF_DIM_ONE,
-                                     .n_heads = 1,
-                                     .n_kv_heads = 1,
-                                     .key_width = WIDTH,
-                                     .value_width = VALUE,
-                                     .scale = 0.2f,
-                                     .softcap = softcap}};
+  vkf_params params = {.attention = plain_attention(VKF_DIM_R, VKF_DIM_T, 1, WIDTH, VALUE, 0.2f)};
+  params.attention.softcap = softcap;
   vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .R = 1, .T = QUERIES, .S = KEYS});
   vkf_rounding rounding = vulkan_rounding(1, block);
   if (good_exp) rounding.exp_ulp_base = 1;
@@ -480,16 +471,7 @@ static void unlucky_scores_use_up_the_bound(void **state) {
   for (int i = 0; i < K; i++) q[i] = 4 + (float)(i % 5);
   for (int i = 0; i < N_KEYS * K; i++) k[i] = 5;
   for (int s = 0; s < N_KEYS; s++) v[s] = s % 2 ? -1 : 1;
-  vkf_params params = {.attention = {.seqs = VKF_DIM_R,
-                                     .queries = VKF_DIM_T,
-                                     .keys = VKF_DIM_S,
-                                     .past = VKF_DIM_ZERO,
-                                     .shared = VKF_DIM_ONE,
-                                     .n_heads = 1,
-                                     .n_kv_heads = 1,
-                                     .key_width = K,
-                                     .value_width = 1,
-                                     .scale = 1}};
+  vkf_params params = {.attention = plain_attention(VKF_DIM_R, VKF_DIM_T, 1, K, 1, 1)};
   vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .R = 1, .T = 1, .S = N_KEYS});
   vkf_rounding rounding = vulkan_rounding(1, 1024);
   vkf_call call = {.op = VKF_OP_ATTENTION, .name = "attention", .params = &params, .dims = &dims};

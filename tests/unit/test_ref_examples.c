@@ -59,16 +59,7 @@ static void a_constant_row_gives_beta(void **state) {
 /* Scores as one query against keys of width 1: the softmax of any row, by the op that everybody uses. */
 static void softmax(const float *scores, uint32_t n, float *weights) {
   const float one = 1;
-  vkf_params params = {.attention_weights = {.seqs = VKF_DIM_R,
-                                             .queries = VKF_DIM_T,
-                                             .keys = VKF_DIM_S,
-                                             .past = VKF_DIM_ZERO,
-                                             .shared = VKF_DIM_ONE,
-                                             .n_heads = 1,
-                                             .n_kv_heads = 1,
-                                             .key_width = 1,
-                                             .value_width = 1,
-                                             .scale = 1}};
+  vkf_params params = {.attention_weights = plain_attention(VKF_DIM_R, VKF_DIM_T, 1, 1, 1, 1)};
   vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .R = 1, .T = 1, .S = n});
   vkf_call call = {.op = VKF_OP_ATTENTION_WEIGHTS, .name = "softmax", .params = &params, .dims = &dims};
   call.in[VKF_ATTENTION_Q] = VIEW(&one, 1, 1);
@@ -124,17 +115,8 @@ static void project(const char *name, float out[3][4]) {
 /* One head, n tokens; v and mask may be NULL: without v the weights [n][n], else the output [n][width]. */
 static void attend(uint32_t n, uint32_t width, const float *q, const float *k, const float *v, const int32_t *mask,
                    bool causal, float scale, float *out) {
-  vkf_params params = {.attention = {.seqs = VKF_DIM_B,
-                                     .queries = VKF_DIM_S,
-                                     .keys = VKF_DIM_S,
-                                     .past = VKF_DIM_ZERO,
-                                     .shared = VKF_DIM_ONE,
-                                     .n_heads = 1,
-                                     .n_kv_heads = 1,
-                                     .key_width = width,
-                                     .value_width = width,
-                                     .causal = causal,
-                                     .scale = scale}};
+  vkf_params params = {.attention = plain_attention(VKF_DIM_B, VKF_DIM_S, 1, width, width, scale)};
+  params.attention.causal = causal;
   vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = n});
   vkf_call call = {.op = v ? VKF_OP_ATTENTION : VKF_OP_ATTENTION_WEIGHTS, .name = "attend", .params = &params};
   call.dims = &dims;
@@ -195,18 +177,9 @@ static void a_window_sees_the_last_keys(void **state) {
   float x[5][2], weights[5][5];
   for (int i = 0; i < 10; i++) x[i / 2][i % 2] = (float)vkf_rng_normal(8, 1, (uint64_t)i);
   for (int window = 1; window <= 5; window++) {
-    vkf_params params = {.attention_weights = {.seqs = VKF_DIM_B,
-                                               .queries = VKF_DIM_S,
-                                               .keys = VKF_DIM_S,
-                                               .past = VKF_DIM_ZERO,
-                                               .shared = VKF_DIM_ONE,
-                                               .n_heads = 1,
-                                               .n_kv_heads = 1,
-                                               .key_width = 2,
-                                               .value_width = 2,
-                                               .causal = true,
-                                               .window = (uint32_t)window,
-                                               .scale = 1}};
+    vkf_params params = {.attention_weights = plain_attention(VKF_DIM_B, VKF_DIM_S, 1, 2, 2, 1)};
+    params.attention_weights.causal = true;
+    params.attention_weights.window = (uint32_t)window;
     vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = 5});
     vkf_call call = {.op = VKF_OP_ATTENTION_WEIGHTS, .name = "window", .params = &params, .dims = &dims};
     call.in[VKF_ATTENTION_Q] = VIEW(x, 5, 2);
@@ -232,16 +205,7 @@ static void the_three_kinds_of_mask_agree(void **state) {
   for (int kind = 0; kind < 2; kind++) {
     float bias[16];
     for (int i = 0; i < 16; i++) bias[i] = mask[i % 4] ? 0 : kind ? -INFINITY : -1e9f;
-    vkf_params params = {.attention = {.seqs = VKF_DIM_B,
-                                       .queries = VKF_DIM_S,
-                                       .keys = VKF_DIM_S,
-                                       .past = VKF_DIM_ZERO,
-                                       .shared = VKF_DIM_ONE,
-                                       .n_heads = 1,
-                                       .n_kv_heads = 1,
-                                       .key_width = 3,
-                                       .value_width = 3,
-                                       .scale = 1}};
+    vkf_params params = {.attention = plain_attention(VKF_DIM_B, VKF_DIM_S, 1, 3, 3, 1)};
     vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = 4});
     vkf_call call = {.op = VKF_OP_ATTENTION, .name = "bias", .params = &params, .dims = &dims};
     call.in[VKF_ATTENTION_Q] = VIEW(x, 4, 3);

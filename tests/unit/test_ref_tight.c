@@ -109,16 +109,7 @@ static double matmul_of_both_signs(void) {
 
 /* One head, whose values have one column. */
 static void attention_params(uint32_t key_width) {
-  params = (vkf_params){.attention = {.seqs = VKF_DIM_R,
-                                      .queries = VKF_DIM_T,
-                                      .keys = VKF_DIM_S,
-                                      .past = VKF_DIM_ZERO,
-                                      .shared = VKF_DIM_ONE,
-                                      .n_heads = 1,
-                                      .n_kv_heads = 1,
-                                      .key_width = key_width,
-                                      .value_width = 1,
-                                      .scale = 1}};
+  params = (vkf_params){.attention = plain_attention(VKF_DIM_R, VKF_DIM_T, 1, key_width, 1, 1)};
 }
 
 /* One query over KEYS keys whose scores are all `score`. Key 0 gets a weight that is too large, the others one that
