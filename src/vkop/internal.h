@@ -126,15 +126,16 @@ struct vkf_program {
 /* The pools of a program that are its own or borrowed, for the loops over all of them. */
 #define VKOP_POOLS_OF(p) &(p)->inputs, &(p)->constants, &(p)->temps, &(p)->results
 
-/* The workgroups of a stage of node `node` at these sizes (slots.c). */
+/* The workgroups of a stage of node `node` at these sizes (prepare.c). */
 void vkf_vkop_grid(const vkf_program *program, uint32_t node, uint32_t stage, const vkf_dims *dims, uint32_t grid[3]);
-/* What one dispatch of the node needs (slots.c). */
+/* What one dispatch of the node needs (prepare.c). */
 void vkf_vkop_dispatch_of(const vkf_program *program, uint32_t node, uint32_t shard, uint32_t stage, vkf_dispatch *out);
-/* Picks variants and records dispatches as data; when their pipelines are made, places every slot (slots.c). */
+/* Picks a variant for each node and describes its dispatches. When their pipelines are made, place gives every slot
+ * its bytes (prepare.c). */
 vkf_status vkf_vkop_prepare(vkf_program *program, const vkf_program_options *options);
 vkf_status vkf_vkop_place(vkf_program *program, const vkf_program_options *options);
-/* After a run of nodes [first, end): gives the first of them whose kernel raised its flag another kernel. *again: there
- * was one; record and run the blocks again (slots.c). */
+/* After a run of nodes [first, end): if kernels raised their flags, the first of these nodes gets another kernel, and
+ * *again says that the blocks must be recorded and run again (prepare.c). */
 vkf_status vkf_vkop_fall_back(vkf_program *program, uint32_t first, uint32_t end, bool *again);
 /* What a node costs, in ns of a slow GPU: 4 GFLOP/s, 1 GB/s, 20 us a dispatch. How fast this device is, its pace, is
  * learned from its runs. */
@@ -142,7 +143,7 @@ double vkf_vkop_effort(const vkf_program *program, uint32_t node, const vkf_dims
 /* Makes the pipelines of all nodes, and picks another variant where a driver cannot make one or only with spilled
  * registers (commands.c). */
 vkf_status vkf_vkop_make_pipelines(vkf_program *program);
-/* The best variant that the problem has not refused; VKF_ERROR_UNSUPPORTED: there is none (slots.c). */
+/* The best variant that the problem has not refused; VKF_ERROR_UNSUPPORTED: there is none (prepare.c). */
 vkf_status vkf_vkop_pick(vkf_program *program, uint32_t node);
 /* Makes the buffers that the program borrows, which other borrowers may have replaced. Records the blocks again if they
  * were recorded with other buffers (commands.c). */
