@@ -171,7 +171,7 @@ def rotary(p, a, _, x, cos, sin, positions=None):
 
 def attention_bias(a, mask, lengths, b, shape, past):
     """[1 or heads, T, S] of sequence b: 0 or what the mask adds, -inf where a key is not seen; None: sees all."""
-    heads, n_queries, n_keys = shape
+    _, n_queries, n_keys = shape
     bias = None
     if mask is not None:
         bias = np.where(mask, 0, -np.inf) if mask.dtype == bool else mask

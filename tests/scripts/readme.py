@@ -5,7 +5,6 @@ replaced (NAMES); what takes long is run with less to do (SHORTER); what needs a
 what ELSEWHERE names.
 """
 
-import glob
 import os
 import re
 import subprocess
