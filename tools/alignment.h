@@ -1,6 +1,6 @@
 /* alignment: which token of a text each token of its translation looks at, as Marian and Moses write it. */
-#ifndef VKF_TOOLS_ALIGNMENT_H
-#define VKF_TOOLS_ALIGNMENT_H
+#ifndef VKFORMER_TOOLS_ALIGNMENT_H
+#define VKFORMER_TOOLS_ALIGNMENT_H
 
 #include "program.h"
 

@@ -1,6 +1,6 @@
 /* translation: what a line of input asks of `vkformer translate`, and the line that is written for it. */
-#ifndef VKF_TOOLS_TRANSLATION_H
-#define VKF_TOOLS_TRANSLATION_H
+#ifndef VKFORMER_TOOLS_TRANSLATION_H
+#define VKFORMER_TOOLS_TRANSLATION_H
 
 #include "window.h"
 

@@ -3,8 +3,8 @@
  * A target aborts where a promise is broken; everything else is left to the sanitizers. Files go to a folder of this
  * process, which is left behind if the target dies.
  */
-#ifndef VKF_TESTS_FUZZ_H
-#define VKF_TESTS_FUZZ_H
+#ifndef VKF_TESTS_FUZZ_FUZZ_H
+#define VKF_TESTS_FUZZ_FUZZ_H
 
 #define _XOPEN_SOURCE 700
 #include <stdio.h>

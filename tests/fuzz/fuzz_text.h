@@ -1,7 +1,7 @@
 /* A text through a tokenizer that loaded: to ids of its vocabulary, with and without special tokens, and back to text.
  */
-#ifndef VKF_TESTS_FUZZ_TEXT_H
-#define VKF_TESTS_FUZZ_TEXT_H
+#ifndef VKF_TESTS_FUZZ_FUZZ_TEXT_H
+#define VKF_TESTS_FUZZ_FUZZ_TEXT_H
 
 #include "fuzz.h"
 #include "text/tokenizer.h"

@@ -1,6 +1,6 @@
 /* A batch of sentences that all begin together, with prompts of one length. */
-#ifndef VKF_TEST_CLOSED_BATCH_H
-#define VKF_TEST_CLOSED_BATCH_H
+#ifndef VKF_TESTS_SUPPORT_CLOSED_BATCH_H
+#define VKF_TESTS_SUPPORT_CLOSED_BATCH_H
 
 #include "decode/batch.h"
 

@@ -1,6 +1,6 @@
 /* Problems of any op in the same few numbers, for tests that go through all kernels. */
-#ifndef TEST_PROBLEMS_H
-#define TEST_PROBLEMS_H
+#ifndef VKF_TESTS_SUPPORT_PROBLEMS_H
+#define VKF_TESTS_SUPPORT_PROBLEMS_H
 
 #include "kern/kern.h"
 

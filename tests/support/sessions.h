@@ -1,8 +1,8 @@
 /* A session for each model that a test runs: made when it is first asked for, destroyed with its model. Each thread
  * has sessions of its own.
  */
-#ifndef TESTS_SUPPORT_SESSIONS_H
-#define TESTS_SUPPORT_SESSIONS_H
+#ifndef VKF_TESTS_SUPPORT_SESSIONS_H
+#define VKF_TESTS_SUPPORT_SESSIONS_H
 
 #include <vkformer/vkformer.h>
 

@@ -2,8 +2,8 @@
  *
  * Through the public interface only. Widths are 8, there is one layer on each side, the vocabulary has 16 ids.
  */
-#ifndef VKF_TESTS_TINY_MODEL_H
-#define VKF_TESTS_TINY_MODEL_H
+#ifndef VKF_TESTS_SUPPORT_TINY_MODEL_H
+#define VKF_TESTS_SUPPORT_TINY_MODEL_H
 
 #include <stdio.h>
 #include <stdlib.h>
