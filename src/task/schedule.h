@@ -49,9 +49,9 @@ typedef struct vkf_schedule {
   /* Takes the results of a request, those of one sentence. Row `row` of logprobs belongs to the first of them. */
   vkf_status (*take)(void *user, const vkf_request *request, const vkf_generated *results, const vkf_logprobs *logprobs,
                      uint32_t row);
-  /* Told that a request has no result; the message of the session says why. VKF_SKIP_MEMORY: the session's bytes for
-   * caches cannot hold it by itself. VKF_SKIP_FAILED: its search failed. If this is NULL, or does not return VKF_OK,
-   * the schedule ends with that message, which only the caller can make say which request it was. */
+  /* Told that a request has no result; the message of the session says why, and does not name the request.
+   * VKF_SKIP_MEMORY: the session's bytes for caches cannot hold it by itself. VKF_SKIP_FAILED: its search failed. If
+   * this is NULL, or does not return VKF_OK, the schedule ends with that message. */
   vkf_status (*refuse)(void *user, const vkf_request *request, vkf_skip_reason reason);
   void *user;
 } vkf_schedule;
