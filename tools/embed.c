@@ -120,9 +120,7 @@ static int run_embed(const tool_args *args) {
   if (args->output && args->similarity)
     return tool_usage_error("embed", "expected --output or --similarity, found both");
   e.lines = (tool_lines){.session = &e.session,
-                         .args = args,
-                         .texts = args->n_operands > 1 ? (const char *const *)args->operands + 1 : NULL,
-                         .n_texts = args->n_operands - 1,
+                         TOOL_LINES_OF(args, 1),
                          .batch = args->similarity ? 0 : TOOL_BATCH,
                          .window = at_once ? 0 : TOOL_WINDOW * TOOL_BATCH,
                          .run = run,

@@ -46,9 +46,7 @@ static int print(void *user, const tool_line *line, const vkf_result *result) {
 static int run_fill_mask(const tool_args *args) {
   filler f = {.args = args};
   tool_lines lines = {.session = &f.session,
-                      .args = args,
-                      .texts = args->n_operands > 1 ? (const char *const *)args->operands + 1 : NULL,
-                      .n_texts = args->n_operands - 1,
+                      TOOL_LINES_OF(args, 1),
                       .batch = TOOL_BATCH,
                       .window = TOOL_WINDOW * TOOL_BATCH,
                       .run = run,

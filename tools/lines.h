@@ -59,6 +59,12 @@ typedef struct tool_lines {
   tool_batches batches;
 } tool_lines;
 
+/* The texts of a command: its operands from `first` on, without any the lines of standard input. */
+#define TOOL_LINES_OF(the_args, first)                                                                    \
+  .args = (the_args),                                                                                     \
+  .texts = (the_args)->n_operands > (first) ? (const char *const *)(the_args)->operands + (first) : NULL, \
+  .n_texts = (the_args)->n_operands - (first)
+
 extern const tool_option_group tool_line_options;
 #define TOOL_INVALID_OPTION                                                                                          \
   {                                                                                                                  \

@@ -119,9 +119,7 @@ static int print(void *user, const tool_line *line, const vkf_result *result) {
 static int run_tokenize(const tool_args *args) {
   job j = {.args = args};
   tool_lines lines = {.session = &j.session,
-                      .args = args,
-                      .texts = args->n_operands ? (const char *const *)args->operands : NULL,
-                      .n_texts = args->n_operands,
+                      TOOL_LINES_OF(args, 0),
                       .window = 1,
                       .print = print,
                       .user = &j,
