@@ -5,10 +5,8 @@
 #include "kern/attention.h"
 
 static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
+  (void)caps;
   const uint32_t key_width = p->attention.key_width, value_width = p->attention.value_width;
-  if (!vkf_kern_has_matrix(caps, &v->matrix))
-    VKF_KERN_REFUSE("multiplies %ux%ux%u matrices, which the device does not advertise", v->matrix.m, v->matrix.n,
-                    v->matrix.k);
   if (key_width % v->matrix.k || value_width % v->matrix.n || value_width % 8)
     VKF_KERN_REFUSE("head widths are multiples of %u and %u, here they are %u and %u", v->matrix.k,
                     VKF_MAX(v->matrix.n, 8), key_width, value_width);

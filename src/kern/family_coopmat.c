@@ -15,9 +15,6 @@
 
 static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
   if (vkf_kern_gemm_fit(v, p, caps, why, size)) return why;
-  if (!vkf_kern_has_matrix(caps, &v->matrix))
-    VKF_KERN_REFUSE("multiplies %ux%ux%u matrices, which the device does not advertise", v->matrix.m, v->matrix.n,
-                    v->matrix.k);
   if (!(v->formats >> p->packing.format & 1))
     VKF_KERN_REFUSE("reads weights that f16 can hold, these are %s", vkf_format_get(p->packing.format)->name);
   if (p->wide) VKF_KERN_REFUSE("rounds to f16, and some numbers are beyond 65504");

@@ -174,9 +174,6 @@ bool vkf_kern_is_written_for_matrix(uint32_t subgroup_size, const vkf_matrix_sha
 /* Whether the device can give a kernel such subgroups. */
 bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t subgroup_size);
 
-/* Whether the device multiplies matrices of this shape. */
-bool vkf_kern_has_matrix(const vkf_caps *caps, const vkf_matrix_shape *shape);
-
 /* NULL if the variant can run the problem on the device, else the reason why not, written into `why`. */
 const char *vkf_kern_fit(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps, char *why,
                          size_t size);

@@ -36,14 +36,6 @@ uint32_t vkf_kern_constants(const vkf_variant *v, const vkf_problem *problem, ui
   return VKF_C_COMMON;
 }
 
-bool vkf_kern_has_matrix(const vkf_caps *caps, const vkf_matrix_shape *s) {
-  for (uint32_t i = 0; i < caps->n_matrix_shapes; i++) {
-    const vkf_matrix_shape *has = &caps->matrix_shapes[i];
-    if (has->m == s->m && has->n == s->n && has->k == s->k) return true;
-  }
-  return false;
-}
-
 uint32_t vkf_kern_workgroup(const vkf_variant *v) {
   if (v->family->workgroup) return v->family->workgroup(v);
   return v->workgroup ? v->workgroup : v->subgroup;

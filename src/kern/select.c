@@ -32,6 +32,15 @@ bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t subgroup_size) {
   return caps->subgroup_size == subgroup_size && caps->subgroup_min == caps->subgroup_max;
 }
 
+/* Whether the device multiplies matrices of this shape. */
+static bool has_matrix(const vkf_caps *caps, const vkf_matrix_shape *s) {
+  for (uint32_t i = 0; i < caps->n_matrix_shapes; i++) {
+    const vkf_matrix_shape *has = &caps->matrix_shapes[i];
+    if (has->m == s->m && has->n == s->n && has->k == s->k) return true;
+  }
+  return false;
+}
+
 static const struct need {
   uint32_t bit;
   uint32_t checks; /* 1 << vkf_check: those behind it */
@@ -98,6 +107,9 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
   const uint64_t most = VKF_MIN(caps->max_storage_range_bytes, caps->max_allocation_bytes);
   uint32_t grid[3], shared = vkf_kern_shared_bytes(v, p);
   if (missing) VKF_KERN_REFUSE("the device has no %s%s", missing->name, checked(caps, missing->checks));
+  if (v->matrix.m && !has_matrix(caps, &v->matrix))
+    VKF_KERN_REFUSE("multiplies %ux%ux%u matrices, which the device does not advertise", v->matrix.m, v->matrix.n,
+                    v->matrix.k);
   if (v->subgroup && !vkf_kern_has_subgroup(caps, v->subgroup) && caps->subgroup_min == caps->subgroup_max)
     VKF_KERN_REFUSE("written for subgroups of %u, the device has %u%s", v->subgroup, caps->subgroup_min,
                     checked(caps, 1u << VKF_CHECK_OF_SUBGROUP_SIZE));
