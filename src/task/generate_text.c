@@ -23,8 +23,7 @@ typedef struct prompt {
   vkf_text text;   /* of all ids, the prompt's included: what no later token changes */
   size_t begin;    /* of the continuation in it */
   size_t n_handed; /* bytes that were handed on or, of the prompt, are not to be */
-  size_t n_ids;    /* generated so far */
-  bool is_stopped; /* a stop string was found behind n_ids */
+  bool is_stopped; /* a stop string was found */
 } prompt;
 
 /* Prompts that have one result. */
@@ -137,7 +136,6 @@ static vkf_status add_token(writer *w, prompt *p, int32_t token) {
   for (size_t i = 0; i < w->params.n_stops; i++) longest = VKF_MAX(longest, strlen(w->params.stops[i]));
   const size_t safe = p->text.size - VKF_MIN(p->text.size, longest - 1), from = VKF_MAX(safe, p->begin);
   VKF_CALL(stream_add(w, p, token, &p->text));
-  p->n_ids++;
   if (w->params.n_stops) {
     const char *text = NULL;
     VKF_CALL(text_from(w, p, from, &text));
@@ -157,7 +155,7 @@ static vkf_status add_token(writer *w, prompt *p, int32_t token) {
 /* The stream of a prompt, behind its own ids where a decoder continues them. */
 static vkf_status begin(writer *w, prompt *p) {
   vkf_text_stream_destroy(&p->stream);
-  p->text.size = p->begin = p->n_handed = p->n_ids = 0;
+  p->text.size = p->begin = p->n_handed = 0;
   VKF_CALL(stream_create(w, p));
   for (uint32_t i = 0; w->is_decoder && i < p->part->n; i++) VKF_CALL(stream_add(w, p, p->part->ids[i], &p->text));
   const char *text = "";
