@@ -84,13 +84,12 @@ bool vkf_decode_batch_seat_is_done(const vkf_batch *batch, uint32_t seat) {
 }
 
 vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step) {
-  uint32_t n_rows = 0, k = 0;
+  uint32_t n_rows = 0;
   batch->n_live = 0;
   batch->edit_offsets[0] = 0;
   for (uint32_t i = 0; i < batch->n; i++) {
     vkf_search *s = &batch->searches[i];
     if (!is_live(s)) continue;
-    k = s->k;
     VKF_CALL(vkf_decode_search_ask(s, batch->rows + n_rows, batch->order + n_rows, batch->edits,
                                    batch->edit_offsets + n_rows));
     for (uint32_t r = 0; r < batch->each; r++, n_rows++) {
@@ -101,7 +100,6 @@ vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step) {
     batch->live[batch->n_live++] = i;
   }
   *step = (vkf_batch_step){.n_rows = n_rows,
-                           .k = k,
                            .rows = batch->rows,
                            .order = batch->order,
                            .edits = batch->edits,

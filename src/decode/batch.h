@@ -20,7 +20,6 @@ typedef struct vkf_batch_input {
 /* One step for a model: for each row the ids to feed, and the edits of the scores of the id that follows. */
 typedef struct vkf_batch_step {
   uint32_t n_rows;
-  uint32_t k;                   /* candidates wanted for each row; 0: all scores, by id */
   vkf_search_row *rows;         /* [n_rows], their slots ascending */
   const uint32_t *order;        /* [n_rows]: row r continues slot order[r] of the last step, or forks from it */
   const vkf_logit_edit *edits;  /* row r has edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1] */

@@ -7,7 +7,7 @@
 vkf_status vkf_decode_logprobs_init(vkf_logprobs *l, vkf_env *env, uint32_t n_rows, uint32_t n_vocab, uint32_t n_top,
                                     uint32_t steps) {
   size_t n = 0, n_all = 0;
-  *l = (vkf_logprobs){env, n_rows, n_vocab, VKF_MIN(n_top, n_vocab), steps, 0, NULL, NULL, NULL, NULL};
+  *l = (vkf_logprobs){env, n_vocab, VKF_MIN(n_top, n_vocab), steps, 0, NULL, NULL, NULL, NULL};
   if (!vkf_size_mul(n_rows, steps, &n) || !vkf_size_mul(n, l->n_top, &n_all)) n = n_all = SIZE_MAX;
   l->lengths = vkf_env_alloc(env, n_rows, sizeof *l->lengths);
   l->chosen = vkf_env_alloc(env, n, sizeof *l->chosen);

@@ -10,7 +10,7 @@
 
 typedef struct vkf_logprobs {
   vkf_env *env;
-  uint32_t n_rows, n_vocab, n_top;
+  uint32_t n_vocab, n_top;
   uint32_t capacity, longest; /* steps that there is room for, and of the longest row */
   uint32_t *lengths;          /* [n_rows] */
   float *chosen;              /* [n_rows][capacity]: of the generated id */

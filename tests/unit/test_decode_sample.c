@@ -189,7 +189,7 @@ static void generate(const char *options, uint32_t B, const uint64_t *lines, int
   while (!closed_batch_is_done(&batch)) {
     vkf_batch_step step;
     assert_int_equal(vkf_decode_batch_ask(&batch, &step), VKF_OK);
-    assert_int_equal(step.k, 0);
+    assert_int_equal(batch.searches[0].k, 0);
     assert_int_equal(step.n_rows, n_rows);
     for (uint32_t r = 0; r < n_rows; r++) {
       row_of(scores[r]);

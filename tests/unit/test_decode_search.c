@@ -68,12 +68,13 @@ static void apply_edits(float *x, uint32_t n, const vkf_logit_edit *from, const 
   }
 }
 
-static void step(fake *f, const vkf_batch_step *request) {
+/* k: as vkf_search.k, of every search. */
+static void step(fake *f, uint32_t k, const vkf_batch_step *request) {
   static int32_t old[MAX_ROWS][MAX_T];
   if (f->n_steps++ == 0) f->allocations_at_first = env.n_allocations;
   f->allocations_at_last = env.n_allocations;
   f->n_rows += request->n_rows;
-  assert_true(request->k <= f->n_vocab);
+  assert_true(k <= f->n_vocab);
   memcpy(old, f->history, sizeof(old));
   for (uint32_t r = 0; r < request->n_rows; r++) {
     float x[MAX_V];
@@ -90,15 +91,15 @@ static void step(fake *f, const vkf_batch_step *request) {
     apply_edits(x, f->n_vocab, request->edits + request->edit_offsets[r],
                 request->edits + request->edit_offsets[r + 1]);
     if (f->fault_step == f->n_steps && slot == 1) x[3] = f->fault;
-    if (request->k == 0) memcpy(f->values + r * f->n_vocab, x, f->n_vocab * sizeof *x);
+    if (k == 0) memcpy(f->values + r * f->n_vocab, x, f->n_vocab * sizeof *x);
     bool taken[MAX_V] = {false};
-    for (uint32_t i = 0; i < request->k; i++) {
+    for (uint32_t i = 0; i < k; i++) {
       uint32_t best = MAX_V;
       for (uint32_t v = 0; v < f->n_vocab; v++)
         if (!taken[v] && (best == MAX_V || x[v] > x[best] || (isnan(x[v]) && !isnan(x[best])))) best = v;
       taken[best] = true;
-      f->values[r * request->k + i] = x[best];
-      f->ids[r * request->k + i] = (int32_t)best;
+      f->values[r * k + i] = x[best];
+      f->ids[r * k + i] = (int32_t)best;
     }
   }
   f->length += request->rows[0].n;
@@ -168,7 +169,7 @@ static vkf_status go(run *r) {
   while (!stop && !closed_batch_is_done(&r->batch)) {
     vkf_batch_step request;
     VKF_TRY(vkf_decode_batch_ask(&r->batch, &request));
-    step(&r->model, &request);
+    step(&r->model, r->batch.searches[0].k, &request);
     vkf_decode_batch_take(&r->batch, r->model.values, r->model.ids);
     for (uint32_t seat = 0; seat < r->input.B && !st; seat++) st = failure_of(r, seat);
     if (st) goto done;
