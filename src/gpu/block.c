@@ -145,7 +145,6 @@ static vkf_status check(vkf_gpu_block *block, const vkf_gpu_dispatch *d) {
 static vkf_status begin_timing(vkf_gpu_block *block, const vkf_gpu_block_params *params) {
   vkf_gpu_device *device = block->device;
   if (!device->caps.timestamps || params->timing == VKF_GPU_TIMING_NONE) return VKF_OK;
-  block->timing = params->timing;
   if (params->timing == VKF_GPU_TIMING_DISPATCH)
     block->max_timed = params->max_dispatches ? params->max_dispatches : DEFAULT_TIMED;
   block->timed_labels = vkf_env_alloc(device->env, block->max_timed, sizeof(*block->timed_labels));

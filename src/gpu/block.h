@@ -31,7 +31,6 @@ struct vkf_gpu_block {
   bool logged;
   vkf_gpu_log log; /* one run of the block */
 
-  vkf_gpu_timing timing;
   VkQueryPool queries; /* query 0: the begin; 1: the end; 2 + i: the end of dispatch i */
   uint32_t max_timed;
   const char **timed_labels; /* [max_timed] */

@@ -232,7 +232,6 @@ vkf_status vkf_gpu_block_end(vkf_gpu_block *block);
 void vkf_gpu_block_destroy(vkf_gpu_block **block);
 
 typedef struct vkf_gpu_block_info {
-  const char *label;
   uint32_t n_dispatches, n_barriers; /* the barrier at the start is counted */
   uint32_t n_indirect;               /* dispatches whose grid is read from a buffer */
   uint64_t n_submits;

@@ -73,8 +73,7 @@ done:
 }
 
 void vkf_gpu_block_get_info(const vkf_gpu_block *block, vkf_gpu_block_info *out) {
-  *out = (vkf_gpu_block_info){.label = block->label,
-                              .n_dispatches = block->n_dispatches,
+  *out = (vkf_gpu_block_info){.n_dispatches = block->n_dispatches,
                               .n_barriers = block->n_barriers,
                               .n_indirect = block->n_indirect,
                               .n_submits = block->n_submits};
