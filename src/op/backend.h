@@ -91,7 +91,6 @@ typedef struct vkf_rounding {
 } vkf_rounding;
 
 typedef struct vkf_backend_table {
-  const char *name;
   void (*destroy)(vkf_backend **);
   /* variant: forced for what reads the weights (it may decide how they are packed), NULL: none. */
   vkf_status (*weights_create)(vkf_backend *, const vkf_weight_source *, const char *variant, vkf_weights **);

@@ -5,7 +5,7 @@
 
 /* Sequences of rows or of keys: lengths, and where each begins when they are side by side in another order. */
 typedef struct packed {
-  uint32_t n, rows, *length, *begin;
+  uint32_t rows, *length, *begin;
 } packed;
 
 enum { LENGTHS = 60, ORDER = 61, PASTS = 62, SOURCES = 63, SLOTS = 64, FIRSTS = 65 }; /* streams of random numbers */
@@ -25,8 +25,7 @@ static uint32_t *shuffled(vkf_arena *arena, const vkf_case *c, uint64_t stream, 
 /* The first sequence has `longest`, others anything up to it. false: there is no memory. */
 static bool pack(vkf_arena *arena, const vkf_case *c, uint64_t stream, uint32_t n, uint32_t longest, packed *out) {
   const uint32_t *order = shuffled(arena, c, ORDER + stream, n);
-  *out = (packed){.n = n,
-                  .length = vkf_arena_alloc(arena, VKF_MAX(n, 1u), sizeof *out->length),
+  *out = (packed){.length = vkf_arena_alloc(arena, VKF_MAX(n, 1u), sizeof *out->length),
                   .begin = vkf_arena_alloc(arena, VKF_MAX(n, 1u), sizeof *out->begin)};
   if (!order || !out->length || !out->begin) return false;
   for (uint32_t i = 0; i < n; i++) out->length[i] = i ? vkf_case_below(c, LENGTHS + stream, i, longest + 1) : longest;

@@ -337,7 +337,6 @@ static vkf_status program_poison(vkf_program *p) {
 }
 
 static const vkf_backend_table table = {
-    .name = "ref",
     .destroy = backend_destroy,
     .weights_create = weights_create,
     .weights_destroy = weights_destroy,

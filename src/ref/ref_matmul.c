@@ -35,7 +35,6 @@ typedef struct products {
   double path;      /* sum of |partial sum| behind each step */
   double ends;      /* sum of |partial sum| in the end */
   double lost;      /* by rounding x to f16 */
-  double largest;   /* of |w|, which is no smaller than the scale of its row; 0 without scales of rows */
 } products;
 
 /* Partial sum q of n takes `together` products from q * together on, then those n * together further on. A step adds
@@ -139,7 +138,7 @@ typedef struct product {
 typedef struct column {
   const float *w;
   double bias;
-  double largest; /* see products */
+  double largest; /* of |w|, which is no smaller than the scale of its row; 0 without scales of rows */
 } column;
 
 static column column_of(const vkf_call *call, uint32_t n) {
@@ -164,7 +163,7 @@ static argument argument_of(const product *of, float *rounded, const float *x, c
   const double scale = p->scale == 0 ? 1 : (double)p->scale, all = dot(x, c->w, p->k), bias = fabs(c->bias);
   argument a = {.value = scale * all + c->bias};
   if (!vkf_ref_wants_bounds(call)) return a;
-  products terms = {.largest = c->largest};
+  products terms = {0};
   if (rounded) terms.lost = lost_in_f16(x, c->w, p->k, r->scaled_rows, rounded);
   add_products(rounded ? rounded : x, c->w, p->k, r, &terms);
   a.exact = of->halves && terms.magnitude + bias < 0x1p22 && p->scale == 0;

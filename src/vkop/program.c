@@ -209,7 +209,6 @@ static void backend_destroy(vkf_backend **backend) {
 }
 
 static const vkf_backend_table vkop_table = {
-    .name = "vulkan",
     .destroy = backend_destroy,
     .weights_create = vkf_vkop_weights_create,
     .weights_destroy = vkf_vkop_weights_destroy,
