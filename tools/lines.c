@@ -159,7 +159,7 @@ static int flush(tool_lines *l) {
   for (size_t i = 0; exit_code == TOOL_OK && i < l->n; i++) {
     tool_line *line = &l->lines[i];
     line->row = TOOL_NO_ROW;
-    if (!l->run || line->skipped || (l->keeps_blanks && tool_is_blank(line->text))) continue;
+    if (!l->run || line->skipped) continue;
     line->row = n;
     texts[n++] = line->text;
   }

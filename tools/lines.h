@@ -39,7 +39,6 @@ typedef struct tool_lines {
   size_t n_texts;
   size_t window;      /* at most so many lines a call; 0: all lines in one call */
   bool are_files;     /* names of files, not texts */
-  bool keeps_blanks;  /* a blank line is printed without being worked on */
   tool_batch_fn *run; /* works on a batch; NULL: lines are only printed */
   size_t batch;       /* texts of a batch; 0: all of a call */
   /* Prints a line. result is NULL where nothing was run. Not TOOL_OK ends. */
