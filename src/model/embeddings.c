@@ -63,12 +63,13 @@ static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config, bool has_
   bool is_shared = true, is_tied = true;
   VKF_CALL(vkf_file_json_find_bool(config, "share_encoder_decoder_embeddings", true, &is_shared));
   VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
-  if (is_shared && !is_tied && /* transformers then keeps a table for each, and one that nothing reads */
-      (vkf_model_differ(net, shared[0], shared[1]) || vkf_model_differ(net, shared[1], shared[2]))) {
+  const bool are_apart = net->tensors == NULL || vkf_model_differ(net, shared[0], shared[1]) ||
+                         vkf_model_differ(net, shared[1], shared[2]);
+  if (is_shared && !is_tied && are_apart) { /* transformers then keeps a table for each, and one that nothing reads */
     is_shared = false;
     decoder->vocab = encoder->vocab;
     if (!vkf_model_has_tensor(net, of_encoder, true)) of_encoder = shared[0];
-    vkf_model_mark_known(net, shared[0]);
+    VKF_CALL(vkf_model_claim_unread(net, shared[0], encoder->vocab, width));
   }
   const char *tensor = is_shared ? vkf_model_first_of(net, shared, VKF_COUNT(shared) - (is_tied ? 0 : 1))
                                  : vkf_model_first_of(net, apart, is_tied ? 2 : 1);

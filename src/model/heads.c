@@ -125,10 +125,10 @@ static vkf_status claim_masked_lm(vkf_net *net, vkf_file_value config, const vkf
     VKF_CALL(
         vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, names->table, vocab, width, "head.weight", &head->out.weight));
   }
-  bool is_again = names->bias_again != NULL && vkf_model_has_tensor(net, names->bias_again, false);
+  bool is_again = names->bias_again != NULL && vkf_model_has_tensor(net, names->bias_again, !is_tied);
   vkf_model_source bias = {.tensor = is_again ? names->bias_again : names->bias, .rows = vocab, .n_rows = vocab};
   VKF_CALL(vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &head->out.bias, "head.bias"));
-  if (is_again) vkf_model_mark_known(net, names->bias);
+  if (is_again) VKF_CALL(vkf_model_claim_unread(net, names->bias, vocab, 0));
   net->info.has_head = true;
   return VKF_OK;
 }

@@ -254,6 +254,9 @@ vkf_status vkf_model_add_matrix(vkf_net *net, uint32_t use, const char *tensor, 
                                 const char *name, uint32_t *out);
 /* Tensors that are stored but never read: not listed as unused. */
 void vkf_model_mark_known(vkf_net *net, const char *name);
+/* The same of a tensor that transformers stores beside what is read: in a folder that is still to be made it is wanted.
+ * columns 0: a vector. */
+vkf_status vkf_model_claim_unread(vkf_net *net, const char *name, uint32_t rows, uint32_t columns);
 /* Whether both are stored, with different numbers. A head that is called tied but differs from the table is a weight of
  * its own, as in transformers 5, which writes T5 1.1 like that. */
 bool vkf_model_differ(const vkf_net *net, const char *one, const char *other);

@@ -101,6 +101,13 @@ static vkf_status want(vkf_net *net, const char *name, size_t rank, const size_t
   return VKF_OK;
 }
 
+vkf_status vkf_model_claim_unread(vkf_net *net, const char *name, uint32_t rows, uint32_t columns) {
+  const vkf_file_tensor *unread = NULL;
+  const size_t shape[] = {rows, columns};
+  vkf_model_mark_known(net, name);
+  return net->tensors != NULL ? VKF_OK : want(net, name, columns > 0 ? 2 : 1, shape, &unread);
+}
+
 static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t columns, vkf_model_part *out) {
   size_t shape[2] = {source->rows, columns}, rank = columns > 0 ? 2 : 1;
   if (source->is_transposed && columns > 0) {

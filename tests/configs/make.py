@@ -96,6 +96,13 @@ CASES = [
     ("umt5", "UMT5EncoderModel", T5),
     ("vit", "ViTModel", VIT), ("vit", "ViTForImageClassification", dict(VIT, qkv_bias=False)),
     ("xlm-roberta", "XLMRobertaForMaskedLM", BERT), ("xlm-roberta", "XLMRobertaForTokenClassification", BERT),
+    # Heads that are not tied: each stack has a table then, and BERT's head two biases. Behind the others, because
+    # unit.model_defaults changes keys of the first case of a class.
+    ("bart", "BartForConditionalGeneration", dict(PAIR, tie_word_embeddings=False)),
+    ("bart", "BartModel", dict(PAIR, tie_word_embeddings=False)),
+    ("bert", "BertForMaskedLM", dict(BERT, tie_word_embeddings=False)),
+    ("distilbert", "DistilBertForMaskedLM", dict(DISTIL, tie_word_embeddings=False)),
+    ("marian", "MarianMTModel", dict(PAIR, pad_token_id=39, eos_token_id=0, tie_word_embeddings=False)),
 ]
 LEFT_OUT = ("architectures", "id2label", "label2id", "transformers_version", "problem_type", "_name_or_path")
 
