@@ -133,9 +133,10 @@ VKF_DEFINE_INIT(vkf_generate_params)
  * static. Any thread may call this. */
 VKF_API const char *vkf_generation_expects(const char *key, double value);
 
-/* Generates ids. inputs: input_ids [B,S] and attention_mask as for vkf_session_run(), with at least one token to keep
- * in each row; for an encoder-decoder also decoder_input_ids [B,T], the beginning of each target, without pads (if no
- * row begins with the start id, it is put before all of them).
+/* Generates ids. inputs: input_ids [B,S] and attention_mask [B,S] (default: 0 for pad_token_id, unless it is one of
+ * eos_token_id, too; 1 for all others), with at least one token to keep in each row; for an encoder-decoder also
+ * decoder_input_ids [B,T], the beginning of each target, without pads (if no row begins with the start id, it is put
+ * before all of them).
  *
  * Rows that the device has no room for wait until others are done. If on_token stops the call, rows that wait have only
  * fill in `sequences`, and NaN as their score.

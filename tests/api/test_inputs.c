@@ -209,6 +209,35 @@ static void test_default_lengths(void **state) {
   close_model(&model);
 }
 
+static float score_of(driver *d, vkf_model *model, const vkf_array *inputs, size_t n, const char *config) {
+  vkf_result *result = NULL;
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config, .scores = 1};
+  driver_ok(d, vkf_session_generate(session_of(model), inputs, n, &params, &result));
+  const float score = ((const float *)vkf_result_find(result, "sequences_scores")->data)[0];
+  vkf_result_destroy(&result);
+  return score;
+}
+
+/* Pads of input_ids are masked where no mask is given, of decoders and of encoder-decoders; where a pad ends sequences,
+ * too, it is a token like others. */
+static void test_pads_without_a_mask(void **state) {
+  static int32_t padded[] = {2, 2, 5, 6, 7}, mask[] = {0, 0, 1, 1, 1}, all[] = {1, 1, 1, 1, 1};
+  static const char usual[] = "{\"pad_token_id\": 2, \"eos_token_id\": 9, \"max_new_tokens\": 4}",
+                    same[] = "{\"pad_token_id\": 2, \"eos_token_id\": [9, 2], \"max_new_tokens\": 4}";
+  static const char *const folders[] = {GOLDEN, VKF_SOURCE_DIR "/tests/golden/gpt2"};
+  driver *d = *state;
+  for (size_t i = 0; i < VKF_COUNT(folders); i++) {
+    vkf_model *model = NULL;
+    driver_ok(d, vkf_model_open(d->device, folders[i], &model));
+    const vkf_array with[] = {IDS("input_ids", 1, 5, padded), IDS("attention_mask", 1, 5, mask)};
+    const vkf_array full[] = {IDS("input_ids", 1, 5, padded), IDS("attention_mask", 1, 5, all)};
+    assert_true(score_of(d, model, with, 1, usual) == score_of(d, model, with, 2, usual));
+    assert_true(score_of(d, model, with, 1, usual) != score_of(d, model, full, 2, usual));
+    assert_true(score_of(d, model, with, 1, same) == score_of(d, model, full, 2, same));
+    close_model(&model);
+  }
+}
+
 /* A pooled head reads the first token though the mask takes it out, as transformers does. */
 static void test_the_first_token_is_read(void **state) {
   static const int32_t tokens[2][4] = {{5, 7, 8, 9}, {6, 7, 8, 9}}, masked[4] = {0, 1, 1, 1};
@@ -258,4 +287,4 @@ static void test_texts(void **state) {
 
 DRIVER_MAIN(DRIVER_TEST(test_run_and_generate), DRIVER_TEST(test_generation_keys),
             DRIVER_TEST(test_prompts_and_length_limits), DRIVER_TEST(test_default_lengths),
-            DRIVER_TEST(test_the_first_token_is_read), DRIVER_TEST(test_texts))
+            DRIVER_TEST(test_pads_without_a_mask), DRIVER_TEST(test_the_first_token_is_read), DRIVER_TEST(test_texts))
