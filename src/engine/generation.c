@@ -44,11 +44,18 @@ uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generatio
 
 vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_generation_config *config) {
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
-  if (info->architecture == VKF_ARCHITECTURE_ENCODER || !info->has_head)
+  const char *kind = vkf_model_architecture_name(info->architecture);
+  if (info->architecture == VKF_ARCHITECTURE_ENCODER)
+    return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED,
+                        "expected a decoder or an encoder-decoder to generate with, found %s (family %s)", kind,
+                        info->family);
+  if (!info->has_head) /* as bart-base is on the Hub, whose head is its embeddings */
     return vkf_env_fail(
         session->env, VKF_ERROR_UNSUPPORTED,
-        "expected a decoder or an encoder-decoder with a language model head to generate with, found %s%s (family %s)",
-        vkf_model_architecture_name(info->architecture), info->has_head ? "" : " without a head", info->family);
+        "expected a language model head to generate with, found %s without a head (family %s). If its head is tied to "
+        "its embeddings, name the class that has one as \"architectures\" of config.json, such as [\"%s\"]",
+        kind, info->family,
+        info->architecture == VKF_ARCHITECTURE_DECODER ? "LlamaForCausalLM" : "BartForConditionalGeneration");
   return vkf_decode_generation_check(config, info->target_vocab);
 }
 
