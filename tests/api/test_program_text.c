@@ -279,6 +279,10 @@ static void test_refused(void **state) {
   program_must("$V generate $T/gpt2 -p w5 -i a -o b", 2, NULL, "found --prompt as well");
   program_must("$V generate $T/gpt2 -p ''", 4, NULL, "text 1 was skipped: expected at least one token");
   program_must("$V generate $T/bert -p w5", 4, NULL, "to generate with, found encoder");
+  program_must(
+      "cp -rL $T/gpt2 $T/bare && sed -i s/GPT2LMHeadModel/GPT2Model/ $T/bare/config.json && "
+      "$V generate $T/bare -p w5",
+      4, NULL, "found decoder without a head (family gpt2). If its head is tied to its embeddings, name the");
   program_must("$V fill-mask $T/bert w5", 4, NULL, "text 1 was skipped: expected the tokenizer's mask");
   program_must("$V fill-mask $T/labels '[MASK]'", 4, NULL, "masked language model");
   program_must("$V classify $T/bert w5", 4, NULL, "classification head");
