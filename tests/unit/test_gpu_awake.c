@@ -159,7 +159,7 @@ static cpu_set_t moved_to[MAX_TASKS];
 static size_t n_moved;
 
 /* In place of the system's. */
-int sched_setaffinity(pid_t id, size_t size, const cpu_set_t *cores) {
+__attribute__((visibility("default"))) int sched_setaffinity(pid_t id, size_t size, const cpu_set_t *cores) {
   if (n_moved < MAX_TASKS) moved_to[n_moved++] = *cores;
   return syscall(SYS_sched_setaffinity, id, size, cores) < 0 ? -1 : 0;
 }
@@ -167,7 +167,7 @@ int sched_setaffinity(pid_t id, size_t size, const cpu_set_t *cores) {
 static size_t n_raised;
 
 /* The same; pthread_setschedparam() does not call it. */
-int sched_setscheduler(pid_t id, int policy, const struct sched_param *param) {
+__attribute__((visibility("default"))) int sched_setscheduler(pid_t id, int policy, const struct sched_param *param) {
   n_raised += policy == SCHED_OTHER;
   return syscall(SYS_sched_setscheduler, id, policy, param) < 0 ? -1 : 0;
 }
