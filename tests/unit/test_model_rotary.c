@@ -14,6 +14,31 @@
 
 static const vkf_model_rotary_rules llama = {10000, 1, true, false}, phi3 = {10000, 1, false, true};
 
+/* What a config.json makes of a head. */
+typedef struct reading {
+  vkf_env env;
+  vkf_net net;
+  vkf_model_stack stack;
+  vkf_file_json *config;
+} reading;
+
+/* Finish it also after a failure. */
+static vkf_status read_config(reading *r, const char *text, const vkf_model_rotary_rules *rules, uint32_t positions,
+                              uint32_t head_width) {
+  *r = (reading){.stack.key_width = head_width};
+  vkf_env_init(&r->env, NULL);
+  r->net = (vkf_net){.env = &r->env, .config_path = "config.json", .info.max_positions = positions};
+  vkf_arena_init(&r->net.arena, &r->env);
+  assert_int_equal(vkf_file_json_parse(&r->env, "config.json", text, strlen(text), &r->config), VKF_OK);
+  return vkf_model_find_rotary(&r->net, vkf_file_json_root(r->config), rules, &r->stack);
+}
+
+static void finish(reading *r) {
+  vkf_file_json_destroy(&r->config);
+  vkf_arena_finish(&r->net.arena);
+  assert_int_equal(r->env.live_bytes, 0);
+}
+
 /* inv_freq of transformers 5.12, which computes it in float32: a power (2 ulp), a division, and four roundings where
  * it blends; an ulp is at most 2^-23 of a number. */
 static void as_transformers_has_them(void **state) {
@@ -37,21 +62,13 @@ static void as_transformers_has_them(void **state) {
                                     2.927499735960737e-06,
                                     1.289173155782919e-06,
                                     5.677088097399974e-07};
-  vkf_env env;
-  vkf_file_json *config = NULL;
-  vkf_model_stack stack = {.key_width = 32};
-  vkf_env_init(&env, NULL);
-  vkf_net net = {.env = &env, .config_path = "config.json", .info = {.max_positions = 131072}};
-  vkf_arena_init(&net.arena, &env);
-  assert_int_equal(vkf_file_json_parse(&env, "config.json", config_text, strlen(config_text), &config), VKF_OK);
-  assert_int_equal(vkf_model_find_rotary(&net, vkf_file_json_root(config), &llama, &stack), VKF_OK);
-  assert_int_equal(stack.rotary.width, 32);
+  reading r;
+  assert_int_equal(read_config(&r, config_text, &llama, 131072, 32), VKF_OK);
+  assert_int_equal(r.stack.rotary.width, 32);
   for (size_t i = 0; i < VKF_COUNT(expected); i++)
-    if (!(fabs(stack.rotary.frequencies[i] - expected[i]) <= (2 + 0.5 + 4 * 0.5) * 0x1p-23 * expected[i]))
-      fail_msg("frequency %zu: %.9g, expected %.9g", i, stack.rotary.frequencies[i], expected[i]);
-  vkf_file_json_destroy(&config);
-  vkf_arena_finish(&net.arena);
-  assert_int_equal(env.live_bytes, 0);
+    if (!(fabs(r.stack.rotary.frequencies[i] - expected[i]) <= (2 + 0.5 + 4 * 0.5) * 0x1p-23 * expected[i]))
+      fail_msg("frequency %zu: %.9g, expected %.9g", i, r.stack.rotary.frequencies[i], expected[i]);
+  finish(&r);
 }
 
 typedef struct row {
@@ -61,24 +78,18 @@ typedef struct row {
   uint32_t positions;       /* of 64 in config.json */
 } row;
 
-static void is_computed(const row *r) {
-  vkf_env env;
-  vkf_file_json *config = NULL;
-  vkf_model_stack stack = {.key_width = 4};
-  vkf_env_init(&env, NULL);
-  vkf_net net = {.env = &env, .config_path = "config.json", .info = {.max_positions = 64}};
-  vkf_arena_init(&net.arena, &env);
-  assert_int_equal(vkf_file_json_parse(&env, "config.json", r->config, strlen(r->config), &config), VKF_OK);
-  const vkf_status status = vkf_model_find_rotary(&net, vkf_file_json_root(config), r->rules, &stack);
-  if (status != VKF_OK) fail_msg("%s: %s", r->config, env.message);
-  const vkf_model_rotary *found = &stack.rotary;
-  if (fabs(found->frequencies[1] - r->frequency) > 0x1p-50 || fabs(found->factor - r->factor) > 0x1p-50 ||
-      net.info.max_positions != r->positions)
-    fail_msg("%s: frequency %.17g, factor %.17g, %u positions; expected %.17g, %.17g, %u", r->config,
-             found->frequencies[1], found->factor, net.info.max_positions, r->frequency, r->factor, r->positions);
-  vkf_file_json_destroy(&config);
-  vkf_arena_finish(&net.arena);
-  assert_int_equal(env.live_bytes, 0);
+static void is_computed(const row *expected) {
+  reading r;
+  if (read_config(&r, expected->config, expected->rules, 64, 4) != VKF_OK)
+    fail_msg("%s: %s", expected->config, r.env.message);
+  const vkf_model_rotary *found = &r.stack.rotary;
+  const uint32_t positions = r.net.info.max_positions;
+  if (fabs(found->frequencies[1] - expected->frequency) > 0x1p-50 || fabs(found->factor - expected->factor) > 0x1p-50 ||
+      positions != expected->positions)
+    fail_msg("%s: frequency %.17g, factor %.17g, %u positions; expected %.17g, %.17g, %u", expected->config,
+             found->frequencies[1], found->factor, positions, expected->frequency, expected->factor,
+             expected->positions);
+  finish(&r);
 }
 
 /* transformers 5 wrote rope_parameters, and somebody adds what documentation of 4 says: that counts, and the base of
@@ -122,19 +133,11 @@ static void wrong_factors_are_refused(void **state) {
               {"[1, \"a\"]", "rope_scaling.short_factor"}};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     char text[160];
-    vkf_env env;
-    vkf_file_json *config = NULL;
-    vkf_model_stack stack = {.key_width = 4};
+    reading r;
     snprintf(text, sizeof text, "{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": %s}}", rows[i].factors);
-    vkf_env_init(&env, NULL);
-    vkf_net net = {.env = &env, .config_path = "config.json", .info = {.max_positions = 64}};
-    vkf_arena_init(&net.arena, &env);
-    assert_int_equal(vkf_file_json_parse(&env, "config.json", text, strlen(text), &config), VKF_OK);
-    assert_int_equal(vkf_model_find_rotary(&net, vkf_file_json_root(config), &phi3, &stack), VKF_ERROR_FORMAT);
-    if (!strstr(env.message, rows[i].message)) fail_msg("expected '%s', found '%s'", rows[i].message, env.message);
-    vkf_file_json_destroy(&config);
-    vkf_arena_finish(&net.arena);
-    assert_int_equal(env.live_bytes, 0);
+    assert_int_equal(read_config(&r, text, &phi3, 64, 4), VKF_ERROR_FORMAT);
+    if (!strstr(r.env.message, rows[i].message)) fail_msg("expected '%s', found '%s'", rows[i].message, r.env.message);
+    finish(&r);
   }
 }
 
