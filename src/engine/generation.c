@@ -53,9 +53,9 @@ vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_gen
     return vkf_env_fail(
         session->env, VKF_ERROR_UNSUPPORTED,
         "expected a language model head to generate with, found %s without a head (family %s). If its head is tied to "
-        "its embeddings, name the class that has one as \"architectures\" of config.json, such as [\"%s\"]",
-        kind, info->family,
-        info->architecture == VKF_ARCHITECTURE_DECODER ? "LlamaForCausalLM" : "BartForConditionalGeneration");
+        "its embeddings, name the class that has one as \"architectures\" of config.json: of a BartModel it is "
+        "BartForConditionalGeneration",
+        kind, info->family);
   return vkf_decode_generation_check(config, info->target_vocab);
 }
 
