@@ -34,7 +34,7 @@ static void destroy(vkf_model **model) {
   *model = NULL;
 }
 
-/* What is needed to report how far loading is, and to have little of the files in memory meanwhile. */
+/* What is needed to report how far loading is, and to keep little of the files in memory. */
 typedef struct watcher {
   vkf_env *env;
   const vkf_net *net;
@@ -51,7 +51,7 @@ static vkf_status loaded(void *user, uint32_t index, uint32_t n) {
   watcher *w = user;
   int stop = 0;
   w->done_bits += bits_of(&w->source->infos[index], n);
-  if (w->done_bits - w->rested_bits >= w->all_bits / 16) { /* to give up memory takes time, too */
+  if (w->done_bits - w->rested_bits >= w->all_bits / 16) { /* not at each call, because it takes time */
     vkf_model_net_rest(w->net);
     w->rested_bits = w->done_bits;
   }

@@ -368,8 +368,7 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
 typedef struct vkf_model_rotary_rules {
   double theta, part;     /* if the folder does not say; part: of a head that turns */
   bool turns_whole_heads; /* whatever partial_rotary_factor says, as in transformers' LLaMA */
-  bool is_phi3; /* no scaling but longrope, also called su and yarn; 4096 original positions if the folder does not say
-                 */
+  bool is_phi3; /* longrope alone, also called su and yarn; original positions: 4096 if config.json lacks them */
 } vkf_model_rotary_rules;
 /* The stack's rotary positions, from rope_parameters (transformers 5), or rope_theta and rope_scaling (4). longrope
  * lowers net->info.max_positions to the original ones. Set the head widths and positions first. */

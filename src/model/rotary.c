@@ -79,8 +79,8 @@ static vkf_status scale_yarn(vkf_net *net, const scaling *s, double *frequencies
   return VKF_OK;
 }
 
-/* Each frequency has a factor of its own. Sequences over the original positions have others, with which what was
- * computed before would have to be computed again; so the model has only the original positions. */
+/* Each frequency has a factor of its own. Sequences longer than the original positions have other factors, and keys
+ * that are in the cache would have to be computed again with them. So the model ends at the original positions. */
 static vkf_status scale_longrope(vkf_net *net, const scaling *s, double *frequencies, double *factor) {
   vkf_file_value factors;
   VKF_CALL(vkf_file_json_find_array(s->keys, "short_factor", &factors));
