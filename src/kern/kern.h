@@ -38,7 +38,10 @@ typedef enum vkf_access_kind {
 
 /* What a node asks of a kernel, at capacity (to pick) or at actual sizes (to compute the grid). `op` says which member
  * of the union is set. Every member but `matmul` and `attention` begins as `rows` does and may be read by that name. */
-enum { VKF_MAX_REFUSED = 4 };
+typedef struct vkf_refusal {
+  const struct vkf_variant *variant;
+  const struct vkf_refusal *next; /* NULL: the last */
+} vkf_refusal;
 typedef struct vkf_problem {
   vkf_op op;
   union {
@@ -79,7 +82,7 @@ typedef struct vkf_problem {
   bool halves_by_hand;        /* f16 is read without the driver's unpacking, which failed its check */
   bool wide;                  /* inputs were found that f16 cannot hold */
   /* What the driver could not make, or only with spilled registers, when it was picked for this node. */
-  const struct vkf_variant *refused[VKF_MAX_REFUSED];
+  const vkf_refusal *refused;
 } vkf_problem;
 
 /* Measured times (kern/tuned.h); NULL wherever it is asked for: none. */

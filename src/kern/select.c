@@ -169,8 +169,8 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
                     width_of(p));
   if (p->packing.format != VKF_FORMAT_F32 && !(v->formats >> p->packing.format & 1))
     VKF_KERN_REFUSE("does not read numbers stored as %s", vkf_format_get(p->packing.format)->name);
-  for (uint32_t i = 0; i < VKF_MAX_REFUSED && p->refused[i]; i++)
-    if (p->refused[i] == v) VKF_KERN_REFUSE("the driver cannot make it, or only with spilled registers");
+  for (const vkf_refusal *r = p->refused; r; r = r->next)
+    if (r->variant == v) VKF_KERN_REFUSE("the driver cannot make it, or only with spilled registers");
   reason = fit_device(v, p, caps, why, size);
   if (!reason && v->family->fit) reason = v->family->fit(v, p, caps, why, size);
   return reason;

@@ -102,12 +102,12 @@ static vkf_status refuse(vkf_program *p, uint32_t index, const char *reason, boo
   vkf_env *env = p->backend->base.env;
   vkop_node *k = &p->nodes[index];
   const vkop_node before = *k;
-  uint32_t n = 0;
   bool is_known = false;
   *replaced = false;
-  while (n < VKF_MAX_REFUSED && k->problem.refused[n]) n++;
-  if (n == VKF_MAX_REFUSED) return VKF_OK;
-  k->problem.refused[n] = before.variant;
+  vkf_refusal *refusal = vkf_arena_alloc(&p->arena, 1, sizeof *refusal);
+  if (!refusal) return VKF_ERROR_MEMORY;
+  *refusal = (vkf_refusal){before.variant, before.problem.refused};
+  k->problem.refused = refusal;
   const vkf_status st = vkf_vkop_pick(p, index);
   if (st == VKF_ERROR_UNSUPPORTED) {
     vkf_env_clear(env);
@@ -117,8 +117,8 @@ static vkf_status refuse(vkf_program *p, uint32_t index, const char *reason, boo
   if (st) return st;
   *replaced = true;
   for (uint32_t i = 0; i < index; i++)
-    for (uint32_t r = 0; r < VKF_MAX_REFUSED; r++)
-      is_known = is_known || p->nodes[i].problem.refused[r] == before.variant;
+    for (const vkf_refusal *r = p->nodes[i].problem.refused; r; r = r->next)
+      is_known = is_known || r->variant == before.variant;
   vkf_env_log(env, is_known ? VKF_LOG_DEBUG : VKF_LOG_WARNING, "%s: %s replaces %s, %s", p->plan->nodes[index].name,
               k->variant_name, before.variant_name, reason);
   return VKF_OK;
