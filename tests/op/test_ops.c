@@ -12,7 +12,8 @@
  * VKF_OP_SUBGROUP=N: of forced variants those that are written for subgroups of N, with four times the share; another
  * driver or vector width runs the others (which VKF_OP_VARIANT names run their share). It runs every second case of its
  * half; of those for which one of the others is chosen, a quarter of the half.
- * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32; NAME,NAME...: these, on VKF_OP_SHARE.
+ * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op in one format and on a quarter of them in each other;
+ * NAME,NAME...: these, on VKF_OP_SHARE.
  * VKF_OP_CASES=all in the environment runs them all; VKF_OP_CASES=norm,top_k: of these ops alone, all cases with the
  * variant that is chosen and a quarter of them with each other one.
  * Buffers end at pages that nobody may touch, where the driver's memory has such pages (guard_pages.c): a kernel that
@@ -242,7 +243,8 @@ static bool any_reads(vkf_op op, uint32_t format) {
 /* Weights, keys and values in every other format: a share of the cases on the variant that is chosen, one case on each
  * variant; the formats take turns (VKF_OP_CASES=all: every format on all of them). */
 static void test_every_format(void **state) {
-  if (!is_asked_variant(NULL)) skip();
+  const bool one = asks_for_one_variant();
+  if (!is_asked_variant(NULL) && !one) skip();
   driver *d = *state;
   const char *asked = getenv("VKF_OP_CASES");
   const bool all = asked && !strcmp(asked, "all");
@@ -255,20 +257,20 @@ static void test_every_format(void **state) {
         vkf_case c = cases[i];
         c.format = (vkf_format)f;
         const bool turn = i % (2 * VKF_FORMAT_COUNT) == f && is_in_my_half(i / (2 * VKF_FORMAT_COUNT));
-        if (all || turn) n_compared += verify(d, &c, NULL);
+        if (!one && (all || turn)) n_compared += verify(d, &c, NULL);
       }
     }
     for (size_t i = 0; i < n; i++) {
       const bool turn =
-          reads(&variants[i], variants[i].op, VKF_FORMAT_INT8) ? 1 + i % (VKF_FORMAT_COUNT - 1) == f : true;
+          one || !reads(&variants[i], variants[i].op, VKF_FORMAT_INT8) || 1 + i % (VKF_FORMAT_COUNT - 1) == f;
       const vkf_case *cases = vkf_op_cases(variants[i].op, &n_cases);
       size_t n_ran = 0;
       char name[96];
       if (!reads(&variants[i], variants[i].op, f) || !is_mine(&variants[i]) || !(all || turn)) continue;
       /* Four neighbours, which have the four formats, run on the same driver. */
       if (runs_elsewhere(&variants[i], i / (VKF_FORMAT_COUNT - 1)) || has_twin(i / (VKF_FORMAT_COUNT - 1))) continue;
-      vkf_kern_name(&variants[i], name, sizeof name);
-      for (size_t at = 0; at < n_cases && (all || !n_ran); at++) {
+      if (!is_asked_variant(vkf_kern_name(&variants[i], name, sizeof name))) continue;
+      for (size_t at = 0; at < n_cases && (all || one || !n_ran); at += one ? 4 : 1) {
         vkf_case c = cases[(i * 7 + f * 5 + at) % n_cases];
         c.format = (vkf_format)f;
         n_ran += verify(d, &c, name);
