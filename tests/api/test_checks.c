@@ -3,6 +3,7 @@
  */
 #include "support/driver.h"
 
+#include <glob.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vkformer/lab.h>
@@ -371,6 +372,13 @@ static void open_with_cache(driver *d, const char *folder) {
 }
 
 static void finish_cache(const char *folder) {
+  char pattern[512];
+  glob_t compiled; /* kernels that the driver keeps, where it does */
+  snprintf(pattern, sizeof pattern, "%s/pipelines-*.bin", folder);
+  if (glob(pattern, 0, NULL, &compiled) == 0) {
+    for (size_t i = 0; i < compiled.gl_pathc; i++) remove(compiled.gl_pathv[i]);
+    globfree(&compiled);
+  }
   assert_int_equal(folder_remove(folder, "tuned.json", "lock"), 0);
 }
 
