@@ -5,7 +5,9 @@
 // x is rounded to f16 on its way to shared memory. Weights in bf16 become f16 there, too, which is exact from 2^-14 on,
 // and so do the whole numbers of int8. While a slice of BK is multiplied, the next AHEAD are on their way from memory
 // to registers. Shared memory has two slices, so one barrier a slice is enough.
-// HALVES: x is in f16 already, as round_halves.comp leaves it, and leaves registers for two slices on their way.
+// HALVES: x is in f16 already, as round_halves.comp leaves it. Where w is, too (PUT_FIRST), a slice goes to shared
+// memory before the one in front of it is multiplied. Elsewhere it goes afterwards, so that numbers become f16 while
+// matrix cores are still busy, and two are on their way.
 // SPLIT: the workgroups share K, too. z is the number of a split of SPLIT_K, which is a multiple of BK. They leave
 // partial sums, which matmul_combine.comp adds up. Operands: x, w, partial sums, the word.
 //
@@ -68,7 +70,10 @@ const uint STRIDE = DEPTH + 1; // of its rows: one more, so that neighbours are 
 const uint SLICE = (BM + BN) * STRIDE, SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP_SIZE, PIECE = MATRIX_M * MATRIX_N / 4;
 shared uvec4 slices[2 * SLICE > SUBGROUPS * PIECE ? 2 * SLICE : SUBGROUPS * PIECE];
 
-#ifdef HALVES
+#if defined(HALVES) && defined(FORMAT_F16)
+#define PUT_FIRST
+#endif
+#if defined(HALVES) && !defined(PUT_FIRST)
 #define AHEAD 2
 #else
 #define AHEAD 1
@@ -83,11 +88,19 @@ vec4 next_x[AHEAD][2 * X_LOADS];
 #endif
 EIGHT next_w[AHEAD][W_LOADS];
 
+// Shared memory takes 16 bytes of each of eight lanes at a time, if they are in different banks. Rows that are DEPTH
+// apart are, neighbours are not, so eight lanes have such rows.
+const uint AT_ONCE = DEPTH < 8 ? 8 / DEPTH : 1;
+uint row_of(uint load) {
+  const uint row = load / DEPTH;
+  return DEPTH < 8 ? (row & ~7u) + row % AT_ONCE * DEPTH + row % 8 / AT_ONCE : row;
+}
+
 // Rows past M, columns past N and k past `end` repeat the last, but w is 0 past `end`: no load waits for a test.
 void fetch(const uint to, uint row0, uint column0, uint k0, uint end, uint M) {
   [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
-    const uint row = min(row0 + e / DEPTH, M - 1), k = min(k0 + e % DEPTH * 8, end - 8);
+    const uint row = min(row0 + row_of(e), M - 1), k = min(k0 + e % DEPTH * 8, end - 8);
 #ifdef HALVES
     next_x[to][i] = x8[at[0].x / 4 + (row * p.k + k) / 8];
 #else
@@ -98,7 +111,7 @@ void fetch(const uint to, uint row0, uint column0, uint k0, uint end, uint M) {
   }
   [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
-    const uint column = min(column0 + e / DEPTH, p.n - 1), k = k0 + e % DEPTH * 8;
+    const uint column = min(column0 + row_of(e), p.n - 1), k = k0 + e % DEPTH * 8;
     const EIGHT words = w8[at[1].x / (BITS / 4) + (column * p.k + min(k, end - 8)) / 8];
     next_w[to][i] = k < end ? words : EIGHT(0);
   }
@@ -108,8 +121,8 @@ void fetch(const uint to, uint row0, uint column0, uint k0, uint end, uint M) {
 uvec4 halves_of(uvec4 words) { return words; }
 #elif BITS == 16
 uvec4 halves_of(uvec4 words) { return uvec4(halves(unpack4(words.xy)), halves(unpack4(words.zw))); }
-#else
-uvec4 halves_of(uvec2 words) { return uvec4(halves(unpack4(words.x)), halves(unpack4(words.y))); }
+#else // whole numbers, so nothing is rounded
+uvec4 halves_of(uvec2 words) { return uvec4(packed_halves(unpack4(words.x)), packed_halves(unpack4(words.y))); }
 #endif
 
 void put(const uint from, uint slice) {
@@ -120,11 +133,11 @@ void put(const uint from, uint slice) {
 #else
     const uvec4 eight = uvec4(halves(next_x[from][2 * i]), halves(next_x[from][2 * i + 1]));
 #endif
-    if (e < BM * DEPTH) slices[slice + e / DEPTH * STRIDE + e % DEPTH] = eight;
+    if (e < BM * DEPTH) slices[slice + row_of(e) * STRIDE + e % DEPTH] = eight;
   }
   [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
-    if (e < BN * DEPTH) slices[slice + (BM + e / DEPTH) * STRIDE + e % DEPTH] = halves_of(next_w[from][i]);
+    if (e < BN * DEPTH) slices[slice + (BM + row_of(e)) * STRIDE + e % DEPTH] = halves_of(next_w[from][i]);
   }
 }
 
@@ -147,11 +160,19 @@ void main() {
 #endif
   [[unroll]] for (uint i = 0; i < AHEAD; i++) fetch(i, row0, column0, begin + i * BK, end, M);
   put(0, 0);
+#ifdef PUT_FIRST
+  fetch(0, row0, column0, begin + BK, end, M);
+#endif
   uint slice = 0;
   for (uint k0 = begin; k0 < end; k0 += AHEAD * BK) {
     [[unroll]] for (uint turn = 0; turn < AHEAD; turn++) { // the last may be past `end`, where w is 0
       barrier();
+#ifdef PUT_FIRST
+      put(0, SLICE - slice);
+      fetch(0, row0, column0, k0 + 2 * BK, end, M);
+#else
       fetch(turn, row0, column0, k0 + (turn + AHEAD) * BK, end, M);
+#endif
       const uint x_begin = slice + sub_row * STRIDE, w_begin = slice + (BM + sub_column) * STRIDE;
       [[unroll]] for (uint k = 0; k < DEPTH; k += MATRIX_K / 8) {
         [[unroll]] for (uint i = 0; i < ROWS; i++)
@@ -163,7 +184,9 @@ void main() {
         }
       }
       slice = SLICE - slice;
+#ifndef PUT_FIRST
       put((turn + 1) % AHEAD, slice);
+#endif
     }
   }
   barrier();
