@@ -24,13 +24,16 @@ layout(BINDING(1)) readonly buffer W { float16_t w[]; };
 #define X_OF coopmat<float16_t, gl_ScopeWorkgroup, BM, BK, gl_MatrixUseA>
 #define W_OF coopmat<float16_t, gl_ScopeWorkgroup, BK, BN, gl_MatrixUseB>
 
+float leave_inside(const in uint i, const in uint j, const in float sum, const in uint row0, const in uint column0) {
+  finish(row0 + i, column0 + j, sum);
+  return sum;
+}
+
 float leave(const in uint i, const in uint j, const in float sum, const in uint row0, const in uint column0) {
   const uint row = row0 + i, column = column0 + j;
   if (row < dim[p.rows] && column < p.n) finish(row, column, sum);
   return sum;
 }
-
-const uint TURNS = 8; // slices that are written out, so that the driver loads some while it multiplies others
 
 #define MULTIPLY(X_LAYOUT, W_LAYOUT, k0)                                                            \
   {                                                                                                 \
@@ -39,6 +42,12 @@ const uint TURNS = 8; // slices that are written out, so that the driver loads s
     coopMatLoadTensorNV(a, x, x0, sliceTensorLayoutNV(X_LAYOUT, row0, BM, k0, BK));                 \
     coopMatLoadTensorNV(b, w, w0, sliceTensorLayoutNV(W_LAYOUT, column0, BN, k0, BK), turned);      \
     sums = coopMatMulAdd(a, b, sums);                                                               \
+  }
+
+// So many slices are written out, so that the driver loads some while it multiplies others.
+#define TOGETHER_INSIDE(n)                                                                                        \
+  for (; k0 + (n) * BK <= K; k0 += (n) * BK) {                                                                    \
+    [[unroll]] for (uint turn = 0; turn < (n); turn++) MULTIPLY(x_inside, w_inside, k0 + turn * BK)               \
   }
 
 void main() {
@@ -59,11 +68,14 @@ void main() {
 
   SUMS sums = SUMS(0.0);
   uint k0 = 0;
-  if (row0 + BM <= M && column0 + BN <= p.n) {
-    for (; k0 + TURNS * BK <= K; k0 += TURNS * BK) {
-      [[unroll]] for (uint turn = 0; turn < TURNS; turn++) MULTIPLY(x_inside, w_inside, k0 + turn * BK)
-    }
+  const bool is_inside = row0 + BM <= M && column0 + BN <= p.n;
+  if (is_inside) {
+    TOGETHER_INSIDE(16)
+    TOGETHER_INSIDE(4)
   }
   for (; k0 < K; k0 += BK) MULTIPLY(x_edge, w_edge, k0) // zeros past the edges
-  coopMatPerElementNV(sums, sums, leave, row0, column0);
+  if (is_inside)
+    coopMatPerElementNV(sums, sums, leave_inside, row0, column0);
+  else
+    coopMatPerElementNV(sums, sums, leave, row0, column0);
 }
