@@ -124,10 +124,11 @@ double vkf_rng_unit(uint64_t seed, uint64_t stream, uint64_t counter) {
   return (double)(vkf_rng_u64(seed, stream, counter) >> 11) * 0x1p-53;
 }
 
-/* Box and Muller (1958), one of the pair. */
+/* Of 65536 equally likely whole numbers the variance is (65536^2 - 1) / 12. */
 double vkf_rng_normal(uint64_t seed, uint64_t stream, uint64_t counter) {
-  double radius = sqrt(-2.0 * log(1.0 - vkf_rng_unit(seed, stream, 2 * counter)));
-  return radius * cos(6.283185307179586 * vkf_rng_unit(seed, stream, 2 * counter + 1));
+  const uint64_t bits = vkf_rng_u64(seed, stream, counter);
+  const double sum = (double)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
+  return (sum - 2 * 65535.0) / sqrt((65536.0 * 65536.0 - 1) / 3);
 }
 
 uint64_t vkf_hash_bytes(uint64_t hash, const void *bytes, size_t n) {

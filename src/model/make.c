@@ -1,7 +1,6 @@
 /* make: folders of random weights. See model.h.
  *
  * The names and shapes are those that the families request: a net without files keeps a list of them. */
-#include <math.h>
 #include <string.h>
 
 #include "file/folder.h"
@@ -20,13 +19,6 @@ typedef struct maker {
   uint64_t done_bytes, all_bytes;
 } maker;
 
-/* The sum of four uniform numbers of 16 bits: mean 0, deviation 1, within 3.47, near enough to a normal one, and cheap.
- */
-static double nearly_normal(uint64_t bits) {
-  double sum = (double)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
-  return (sum - 2 * 65535.0) / sqrt((65536.0 * 65536.0 - 1) / 3);
-}
-
 static vkf_status fill(void *user, size_t index, size_t first, size_t n, void *dst) {
   maker *m = user;
   const vkf_array *a = &m->arrays[index];
@@ -35,7 +27,7 @@ static vkf_status fill(void *user, size_t index, size_t first, size_t n, void *d
   float *floats = dst;
   for (size_t i = 0; i < n; i++) {
     float value = m->constants[index];
-    if (!is_constant) value = (float)(m->deviation * nearly_normal(vkf_rng_u64(m->params->seed, index, first + i)));
+    if (!is_constant) value = (float)(m->deviation * vkf_rng_normal(m->params->seed, index, first + i));
     if (a->dtype == VKF_F32)
       floats[i] = value;
     else

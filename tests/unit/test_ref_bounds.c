@@ -314,23 +314,23 @@ static void long_sums_are_within_their_bound(void **state) {
 
 /* The share of elements whose bound is exceeded when one of their products is left out. */
 static double share_of_dropped(uint32_t k, const vkf_rounding *rounding) {
-  enum { FEW = 3 };
-  float *x = random_floats((size_t)FEW * k, 1, 0, 1), *w = random_floats((size_t)N * k, 2, 0, 1);
+  const uint32_t n_rows = k < 1000 ? 300 : 3; /* rows of N elements */
+  float *x = random_floats((size_t)n_rows * k, 1, 0, 1), *w = random_floats((size_t)N * k, 2, 0, 1);
   vkf_params params;
   vkf_dims dims;
   vkf_call call = matmul_call(x, w, NULL, NULL, k, VKF_ACT_NONE, &params, &dims);
-  dims.v[VKF_DIM_BS] = FEW;
-  call.out[0] = VIEW(NULL, FEW, N);
+  dims.v[VKF_DIM_BS] = n_rows;
+  call.out[0] = VIEW(NULL, n_rows, N);
   result r = compare_call(&call, rounding);
   double seen = 0;
-  for (uint32_t i = 0; i < FEW * N; i++) {
-    const uint32_t row = i / N, column = i % N, gone = (uint32_t)((uint64_t)k * i / (FEW * N));
+  for (uint32_t i = 0; i < n_rows * N; i++) {
+    const uint32_t row = i / N, column = i % N, gone = (uint32_t)((uint64_t)k * i / (n_rows * N));
     seen += fabs((double)x[row * k + gone] * (double)w[column * k + gone]) > r.bound[i];
   }
   finish(&r);
   free(x);
   free(w);
-  return seen / (FEW * N);
+  return seen / (n_rows * N);
 }
 
 static void a_dropped_product_is_over_the_bound(void **state) {
