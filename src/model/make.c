@@ -19,20 +19,37 @@ typedef struct maker {
   uint64_t done_bytes, all_bytes;
 } maker;
 
+/* A piece of an array, in parts for several cores. */
+enum { PART = 4096 };
+typedef struct piece {
+  const maker *m;
+  size_t index, first, n;
+  char *dst;
+} piece;
+
+static void fill_part(void *user, uint32_t thread, size_t part) {
+  const piece *p = user;
+  const maker *m = p->m;
+  const vkf_array *a = &m->arrays[p->index];
+  const bool is_constant = vkf_ends_with(a->name, "bias") || a->rank == 1;
+  const size_t begin = part * PART, n = VKF_MIN(p->n - begin, (size_t)PART);
+  float numbers[PART];
+  (void)thread;
+  for (size_t i = 0; i < n; i++)
+    numbers[i] = is_constant ? m->constants[p->index]
+                             : (float)(m->deviation * vkf_rng_normal(m->params->seed, p->index, p->first + begin + i));
+  void *dst = p->dst + begin * vkf_dtype_bytes(a->dtype);
+  if (a->dtype == VKF_F32)
+    memcpy(dst, numbers, n * sizeof *numbers);
+  else
+    (a->dtype == VKF_F16 ? vkf_f16_from_f32_all : vkf_bf16_from_f32_all)(numbers, n, dst);
+}
+
 static vkf_status fill(void *user, size_t index, size_t first, size_t n, void *dst) {
   maker *m = user;
   const vkf_array *a = &m->arrays[index];
-  bool is_constant = vkf_ends_with(a->name, "bias") || a->rank == 1;
-  uint16_t *halves = dst;
-  float *floats = dst;
-  for (size_t i = 0; i < n; i++) {
-    float value = m->constants[index];
-    if (!is_constant) value = (float)(m->deviation * vkf_rng_normal(m->params->seed, index, first + i));
-    if (a->dtype == VKF_F32)
-      floats[i] = value;
-    else
-      halves[i] = a->dtype == VKF_F16 ? vkf_f16_from_f32(value) : vkf_bf16_from_f32(value);
-  }
+  piece whole = {m, index, first, n, dst};
+  vkf_parallel(VKF_CEIL_DIV(n, PART), vkf_cores(), fill_part, &whole);
   m->done_bytes += n * vkf_dtype_bytes(a->dtype);
   const vkf_make_params *p = m->params;
   int stop = 0;
