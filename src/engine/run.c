@@ -144,6 +144,23 @@ done:
   return st;
 }
 
+/* Parts the last array, [rows,length,2], into two of [rows,length]: where an answer begins, and where it ends. */
+static vkf_status part_span(vkf_result *result) {
+  static const char *const names[] = {"start_logits", "end_logits"};
+  const vkf_array both = result->arrays[--result->n_arrays];
+  const float *logits = both.data;
+  vkf_status st = VKF_OK;
+  for (size_t end = 0; end < 2; end++) {
+    void *data;
+    VKF_TRY(vkf_engine_result_add(result, names[end], VKF_F32, 2, both.shape, &data));
+    for (size_t i = 0; i < both.shape[0] * both.shape[1]; i++) ((float *)data)[i] = logits[2 * i + end];
+  }
+done:
+  vkf_env_free(result->env, (void *)both.name);
+  vkf_env_free(result->env, both.data);
+  return st;
+}
+
 /* Reads a slot into the result; rows become [rows, length, width]. source: the encoder's batch; NULL: the rows are a
  * rectangle. */
 static vkf_status take_output(vkf_session *session, const vkf_cached_plan *cached, uint32_t slot, const vkf_dims *dims,
@@ -164,6 +181,7 @@ static vkf_status take_output(vkf_session *session, const vkf_cached_plan *cache
   VKF_CALL(session->plan_cache.backend->table->read(cached->program, slot, dims, data));
   if (source && is_split) spread_rows(session, source, shape[2] * vkf_dtype_bytes(s->dtype), data);
   if (source && rank == 4) shift_weights(session, source, shape[1], data);
+  if (vkf_model_net_info(session->model->net)->is_span && strcmp(s->output, "logits") == 0) return part_span(result);
   const char *second = vkf_model_second_name(session->model->net, s->output);
   if (second) {
     void *copy = NULL;

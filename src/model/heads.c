@@ -19,6 +19,7 @@ vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kin
                  {"ForSequenceClassification", VKF_HEAD_SEQUENCE_CLASSIFICATION},
                  {"ForImageClassification", VKF_HEAD_SEQUENCE_CLASSIFICATION},
                  {"ForTokenClassification", VKF_HEAD_TOKEN_CLASSIFICATION},
+                 {"ForQuestionAnswering", VKF_HEAD_QUESTION_ANSWERING},
                  {"EncoderModel", VKF_HEAD_ENCODER_ALONE},
                  {"Model", VKF_HEAD_NONE}};
   vkf_file_value names = {0};
@@ -139,11 +140,15 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
   uint32_t kinds = 1u << VKF_HEAD_NONE, d_model = net->info.d_model;
   if (names->dense != NULL) kinds |= 1u << VKF_HEAD_MASKED_LM;
   if (names->sequence != NULL) kinds |= 1u << VKF_HEAD_SEQUENCE_CLASSIFICATION;
-  if (names->token != NULL) kinds |= 1u << VKF_HEAD_TOKEN_CLASSIFICATION;
+  if (names->token != NULL) kinds |= 1u << VKF_HEAD_TOKEN_CLASSIFICATION | 1u << VKF_HEAD_QUESTION_ANSWERING;
   bool has_bias = names->bias != NULL && vkf_model_has_tensor(net, names->bias, false);
   VKF_CALL(vkf_model_find_head(net, config, kinds, has_bias ? VKF_HEAD_MASKED_LM : VKF_HEAD_NONE, &kind));
   if (kind == VKF_HEAD_MASKED_LM) VKF_CALL(claim_masked_lm(net, config, names));
   if (kind == VKF_HEAD_TOKEN_CLASSIFICATION) VKF_CALL(claim_classifier(net, config, names->token, d_model));
+  if (kind == VKF_HEAD_QUESTION_ANSWERING) {
+    net->info.has_head = net->info.is_span = true;
+    VKF_CALL(vkf_model_add_linear(net, "qa_outputs.", 2, d_model, true, "head", &head->out));
+  }
   if (kind == VKF_HEAD_SEQUENCE_CLASSIFICATION) {
     head->first_token = net->info.reads_first = net->info.is_pooled = true;
     VKF_CALL(claim_dense(net, names->sequence_dense, d_model, names->sequence_activation));

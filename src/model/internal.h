@@ -336,7 +336,8 @@ typedef enum vkf_model_head_kind {
   VKF_HEAD_MASKED_LM,               /* BertForMaskedLM, BertForPreTraining */
   VKF_HEAD_CAUSAL_LM,               /* GPT2LMHeadModel, LlamaForCausalLM, T5ForConditionalGeneration */
   VKF_HEAD_SEQUENCE_CLASSIFICATION, /* also of images */
-  VKF_HEAD_TOKEN_CLASSIFICATION
+  VKF_HEAD_TOKEN_CLASSIFICATION,
+  VKF_HEAD_QUESTION_ANSWERING
 } vkf_model_head_kind;
 /* kinds: bits 1 << kind that the family has. Without `architectures`: fallback. VKF_ERROR_UNSUPPORTED by name. */
 vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kinds, vkf_model_head_kind fallback,

@@ -36,6 +36,7 @@ typedef struct vkf_net_info {
   uint32_t head_weight, head_bias, head_depth;      /* the weights that make them, and numbers in a row of the first;
                                                        n_weights or more: there is no bias */
   bool is_pooled;                                   /* they are one row a sequence: [B, V] */
+  bool is_span;                                     /* they are two a token: whether an answer begins and ends there */
   bool reads_first;                                 /* a head reads the first token of a sequence, be it a pad */
   uint32_t n_types;                                 /* of token_type_ids; 0: there are none */
   uint32_t image[3];                                /* channels, height, width of images instead of ids; 0: none */

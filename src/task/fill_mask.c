@@ -165,7 +165,7 @@ static vkf_status fill(filler *f, const char *const *texts, size_t n, vkf_result
   VKF_CALL(vkf_task_parts_make(f->session, texts, n, &rules, &f->parts));
   f->mask = vkf_text_tokenizer_special(f->session->model->tokenizer.text).mask;
   VKF_CALL(find_masks(f));
-  if (!info->has_head || info->is_pooled)
+  if (!info->has_head || info->target_vocab != info->vocab)
     return vkf_env_fail(f->session->env, VKF_ERROR_UNSUPPORTED,
                         "%s: expected a model with a masked language model head, found none", info->name);
   const vkf_batches batches = {&f->parts, VKF_RUN_LOGITS, take, f};

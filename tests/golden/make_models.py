@@ -36,6 +36,9 @@ MODELS = {  # model_type, class, keys of the configuration
                                                       original_max_position_embeddings=32, rope_parameters=dict(
                                                           rope_type="longrope", rope_theta=10000.0,
                                                           short_factor=[1.0, 1.1, 1.5], long_factor=[1.0, 2.0, 9.0]))),
+    "bert-question-answering": ("bert", "BertForQuestionAnswering", dict(
+        hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40, vocab_size=90,
+        max_position_embeddings=40)),
     "t5-encoder": ("t5", "T5EncoderModel", dict(T5, vocab_size=90, feed_forward_proj="gated-silu")),
 }
 GENERATIONS = [{}, {"repetition_penalty": 1.3}, {"num_beams": 4, "no_repeat_ngram_size": 3},

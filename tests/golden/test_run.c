@@ -20,7 +20,8 @@ static positions find_positions(const vkf_array *output, const vkf_result *expec
   bool target = !strncmp(output->name, "decoder_", 8) || !strncmp(output->name, "cross_", 6) ||
                 (two && !strcmp(output->name, "logits"));
   const vkf_array *mask = vkf_result_find(expected, target ? "decoder_attention_mask" : "attention_mask");
-  positions p = {output->rank == 4 ? 2 : output->rank == 3 ? 1 : 0, mask};
+  const bool is_span = !strcmp(output->name, "start_logits") || !strcmp(output->name, "end_logits"); /* [B,S] */
+  positions p = {output->rank == 4 ? 2 : output->rank == 3 || is_span ? 1 : 0, mask};
   if (!p.axis || !mask || mask->shape[1] != output->shape[p.axis]) p.mask = NULL;
   return p;
 }
