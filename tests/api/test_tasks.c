@@ -417,6 +417,12 @@ static void fill_masks(void **state) {
   assert_int_equal(n_masks, m);
   vkf_result_destroy(&all);
   bench_close(&b);
+
+  const char *masked = "[MASK] w7";
+  bench_open(&b, "words"); /* whose logits are those of labels */
+  refused(&b, vkf_session_fill_mask(session_of(b.model), &masked, 1, NULL, &all), VKF_ERROR_UNSUPPORTED,
+          "expected a model with a masked language model head");
+  bench_close(&b);
 }
 
 /* ---- generate ---------------------------------------------------------------------------------------------------- */
