@@ -706,7 +706,7 @@ static void options_are_refused_by_name(void **state) {
   refused("llama", NULL, "hidden_act", "\"mish\"", "\"mish\"");
   refused("llama", NULL, "architectures", "[\"LlamaForSequenceClassification\"]", "LlamaForSequenceClassification");
   refused("qwen2", NULL, "layer_types", "[\"chunked_attention\", \"full_attention\"]", "chunked_attention");
-  refused("bert", NULL, "architectures", "[\"BertForQuestionAnswering\"]", "BertForQuestionAnswering");
+  refused("bert", NULL, "architectures", "[\"BertForMultipleChoice\"]", "BertForMultipleChoice");
   refused("bart", NULL, "architectures", "[\"BartEncoderModel\"]", "\"BartEncoderModel\" is not supported for");
   refused("llama", NULL, "quantization", "{\"bits\": 4}", "quantization");
   refused("bert", NULL, "is_decoder", "true", "is_decoder");
