@@ -20,13 +20,19 @@ typedef struct scaling {
   bool only_longrope;
 } scaling;
 
-static void scale_linear(const scaling *s, double *frequencies) {
+/* Changes the frequencies, and may set *factor, of all cosines and sines. */
+typedef vkf_status scale_fn(vkf_net *net, const scaling *s, double *frequencies, double *factor);
+
+static vkf_status scale_linear(vkf_net *net, const scaling *s, double *frequencies, double *factor) {
+  (void)net, (void)factor;
   for (uint32_t i = 0; i < s->n; i++) frequencies[i] /= s->factor;
+  return VKF_OK;
 }
 
 /* Long waves are stretched, short ones are kept, and those between are a blend of both. */
-static vkf_status scale_llama3(vkf_net *net, const scaling *s, double *frequencies) {
+static vkf_status scale_llama3(vkf_net *net, const scaling *s, double *frequencies, double *factor) {
   double low = 0, high = 0;
+  (void)factor;
   VKF_CALL(vkf_model_find_number(net, s->keys, "low_freq_factor", 1, 1e-6, 1e6, &low));
   VKF_CALL(vkf_model_find_number(net, s->keys, "high_freq_factor", 4, 1e-6, 1e6, &high));
   if (!(low < high))
@@ -100,27 +106,30 @@ static vkf_status scale_longrope(vkf_net *net, const scaling *s, double *frequen
   return VKF_OK;
 }
 
+static const struct {
+  const char *type;
+  scale_fn *scale;           /* NULL: frequencies are as they are */
+  bool has_attention_factor; /* a key that says the factor */
+} scalings[] = {
+    {"default", NULL, false},        {"dynamic", NULL, false}, /* changes sequences behind max_position_embeddings
+                                                                  alone, which are refused */
+    {"linear", scale_linear, false}, {"llama3", scale_llama3, false}, {"longrope", scale_longrope, true},
+    {"yarn", scale_yarn, true},
+};
+
 static vkf_status apply(vkf_net *net, const scaling *s, const char *type, vkf_model_rotary *rotary) {
-  const bool is_longrope = strcmp(type, "longrope") == 0;
-  if (strcmp(type, "default") == 0) return VKF_OK;
-  if (s->only_longrope && !is_longrope)
+  const bool is_default = strcmp(type, "default") == 0, is_longrope = strcmp(type, "longrope") == 0;
+  if (s->only_longrope && !is_longrope && !is_default)
     return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: expected longrope as %s.rope_type, found \"%s\"",
                         net->config_path, s->keys.path, type);
-  /* "dynamic" changes the frequencies of sequences behind max_position_embeddings, which are refused. */
-  if (strcmp(type, "dynamic") == 0) return VKF_OK;
-  if (strcmp(type, "llama3") == 0) return scale_llama3(net, s, rotary->frequencies);
-  if (strcmp(type, "linear") == 0) {
-    scale_linear(s, rotary->frequencies);
-    return VKF_OK;
+  for (size_t i = 0; i < VKF_COUNT(scalings); i++) {
+    if (strcmp(type, scalings[i].type) != 0) continue;
+    if (scalings[i].scale != NULL) VKF_CALL(scalings[i].scale(net, s, rotary->frequencies, &rotary->factor));
+    if (!scalings[i].has_attention_factor) return VKF_OK;
+    return vkf_model_find_number(net, s->keys, "attention_factor", rotary->factor, 1e-6, 1e6, &rotary->factor);
   }
-  if (is_longrope)
-    VKF_CALL(scale_longrope(net, s, rotary->frequencies, &rotary->factor));
-  else if (strcmp(type, "yarn") == 0)
-    VKF_CALL(scale_yarn(net, s, rotary->frequencies, &rotary->factor));
-  else
-    return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: %s.rope_type \"%s\" is not supported", net->config_path,
-                        s->keys.path, type);
-  return vkf_model_find_number(net, s->keys, "attention_factor", rotary->factor, 1e-6, 1e6, &rotary->factor);
+  return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: %s.rope_type \"%s\" is not supported", net->config_path,
+                      s->keys.path, type);
 }
 
 vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, const vkf_model_rotary_rules *rules,
