@@ -194,6 +194,7 @@ uint64_t vkf_clock_ns(void); /* monotonic */
 
 enum { VKF_MAX_THREADS = 16 }; /* of vkf_parallel() */
 uint32_t vkf_cores(void);      /* how many this process may use; at least 1 */
+uint64_t vkf_host_bytes(void); /* of this machine's memory; 0: not known */
 /* Calls part(user, thread, i) for every i < n, on up to `most` threads (VKF_MAX_THREADS if it is more) of which the
  * caller's is one, and returns when all calls have returned. They run at the same time and in any order, so a part
  * changes only what is its own, or its thread's (thread < most). It takes no memory from an environment, and records

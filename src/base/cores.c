@@ -1,4 +1,4 @@
-/* cores: the only way to use several of the host's cores at once.
+/* cores: the only way to use several of the host's cores at once; how many there are, and how much memory.
  *
  * Threads exist only while vkf_parallel() runs. If the system starts none, the caller's thread does all the work.
  * Invariant: every part is called exactly once, and all calls have returned when vkf_parallel() returns.
@@ -18,6 +18,11 @@ uint32_t vkf_cores(void) {
 #endif
   const long online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 ? (uint32_t)online : 1;
+}
+
+uint64_t vkf_host_bytes(void) {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
 }
 
 /* What the threads share: each takes the next part until none is left. */

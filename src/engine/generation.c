@@ -1,8 +1,5 @@
 /* generation: see generation.h. */
-#define _DEFAULT_SOURCE /* _SC_PHYS_PAGES */
 #include "engine/generation.h"
-
-#include <unistd.h>
 
 #include "decode/generation_keys.h"
 
@@ -68,7 +65,7 @@ static vkf_status check_memory(const vkf_generation *g, uint32_t k, uint32_t lon
   const double n_rows = (double)B * vkf_decode_search_copies(c) * vkf_decode_search_rows(c);
   const double id = c->num_beams > 1 ? 3 * 8 : g->params.scores ? 8 : 4;
   const double need = n_rows * (4.0 * n_vocab + 8.0 * (k ? k : n_vocab) + id * longest);
-  const double has = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+  const double has = (double)vkf_host_bytes();
   if (has <= 0 || need <= has) return VKF_OK;
   return vkf_env_fail(
       g->session->env, VKF_ERROR_MEMORY,

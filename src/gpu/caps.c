@@ -102,6 +102,8 @@ static void fill_memory(vkf_caps *caps, const VkPhysicalDeviceMemoryProperties *
   for (uint32_t i = 0; i < memory->memoryHeapCount; ++i)
     if (memory->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
       caps->memory_bytes = VKF_MAX(caps->memory_bytes, memory->memoryHeaps[i].size);
+  /* Software drivers take the host's, and some say 2 GiB, which is what they give at once. */
+  if (caps->kind == VKF_DEVICE_CPU) caps->memory_bytes = VKF_MAX(caps->memory_bytes, vkf_host_bytes());
   uint32_t type = vkf_gpu_memory_type(memory, UINT32_MAX, caps->kind, VKF_GPU_MEMORY_DEVICE);
   caps->host_visible = type != UINT32_MAX && vkf_gpu_memory_is_mapped(memory->memoryTypes[type].propertyFlags);
 }

@@ -39,7 +39,7 @@ typedef struct vkf_caps {
   bool indexed_registers;
 
   /* Memory. */
-  uint64_t memory_bytes;             /* the largest device-local heap */
+  uint64_t memory_bytes;             /* the largest device-local heap; of software drivers the host's */
   uint64_t max_allocation_bytes;     /* of one buffer */
   uint64_t max_storage_range_bytes;  /* that one storage binding covers */
   uint32_t storage_offset_alignment; /* of a storage binding's offset, bytes */

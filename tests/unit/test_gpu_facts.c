@@ -217,6 +217,7 @@ static void matrices_of_workgroups(void **state) {
 static struct {
   uint32_t api_version, driver_version;
   VkDriverId driver;
+  VkPhysicalDeviceType type;
   VkPhysicalDeviceLimits limits;
   uint64_t allocation_bytes, buffer_bytes;
   VkShaderStageFlags subgroup_stages, size_stages;
@@ -230,6 +231,7 @@ static void tell_properties(VkPhysicalDevice handle, VkPhysicalDeviceProperties2
   out->properties.apiVersion = told.api_version;
   out->properties.driverVersion = told.driver_version;
   out->properties.limits = told.limits;
+  out->properties.deviceType = told.type;
   for (VkBaseOutStructure *s = out->pNext; s; s = s->pNext) switch ((int)s->sType) {
       case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES:
         ((VkPhysicalDeviceMaintenance3Properties *)s)->maxMemoryAllocationSize = told.allocation_bytes;
@@ -314,6 +316,9 @@ static void facts_are_what_may_be_used(void **state) {
   vkf_caps c = facts(VK_API_VERSION_1_3, NULL);
   assert_int_equal(c.api_version, VK_API_VERSION_1_3); /* of the instance, which is older */
   assert_int_equal(c.memory_bytes, 800);
+  told.type = VK_PHYSICAL_DEVICE_TYPE_CPU; /* whose memory is the host's */
+  assert_true(vkf_host_bytes() > 800 && facts(VK_API_VERSION_1_3, NULL).memory_bytes == vkf_host_bytes());
+  told.type = VK_PHYSICAL_DEVICE_TYPE_OTHER;
   assert_int_equal(c.max_allocation_bytes, 1000);
   assert_int_equal(c.max_storage_bindings, 12);
   assert_int_equal(c.max_texel_bindings, 13);
