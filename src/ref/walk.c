@@ -36,7 +36,17 @@ vkf_status vkf_ref_walk_init(vkf_walk *w, vkf_env *env, vkf_backend *backend, co
   w->bases = vkf_env_alloc(env, plan->n_slots, sizeof *w->bases);
   w->owned = vkf_env_alloc(env, plan->n_slots, sizeof *w->owned);
   if (!w->bases || !w->owned) return VKF_ERROR_MEMORY;
-  for (uint32_t i = 0; i < plan->n_slots; i++) VKF_CALL(copy_slot(w, i));
+  for (uint32_t i = 0; i < plan->n_slots; i++)
+    if (plan->slots[i].kind != VKF_SLOT_WEIGHT) VKF_CALL(copy_slot(w, i));
+  return VKF_OK;
+}
+
+/* The weights that a node reads. Whoever compares few nodes of a large model needs few of them. */
+static vkf_status copy_weights(vkf_walk *w, const vkf_node *node) {
+  for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) {
+    const uint32_t slot = node->in[i];
+    if (slot != VKF_NO_SLOT && !w->bases[slot]) VKF_CALL(copy_slot(w, slot));
+  }
   return VKF_OK;
 }
 
@@ -71,6 +81,7 @@ static vkf_status compare(vkf_walk *w, uint32_t index, vkf_comparison *j, uint32
   scratch s[VKF_MAX_OUTPUTS] = {{0}};
   vkf_rounding rounding;
   vkf_call call;
+  VKF_TRY(copy_weights(w, node));
   VKF_TRY(vkf_call_from_plan(w->env, w->plan, index, w->dims, w->bases, &call));
   w->backend->table->node_variant(w->program, index, &rounding);
   call.rounding = &rounding;

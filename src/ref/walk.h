@@ -8,7 +8,7 @@
 
 #include "op/compare.h"
 
-/* Host copies of all slots of a program after a run. */
+/* Host copies of the slots of a program after a run. */
 typedef struct vkf_walk {
   vkf_env *env;
   vkf_backend *backend;
@@ -16,7 +16,7 @@ typedef struct vkf_walk {
   vkf_program *program; /* made with keep_all */
   const vkf_dims *dims;
   const vkf_weight_source *weights;
-  void **bases; /* [n_slots], capacity strides */
+  void **bases; /* [n_slots], capacity strides; of a weight NULL until a node that reads it is compared */
   bool *owned;  /* [n_slots] */
 } vkf_walk;
 
