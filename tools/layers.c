@@ -66,8 +66,14 @@ static void best_of(const float *logits, size_t n, size_t top, int32_t *ids, dou
 }
 
 static int make_lens(tool_session *session, const tool_attended *a, size_t top, table *t) {
-  const vkf_array *logits = vkf_result_find(a->pass, "logits");
-  const size_t n = logits->shape[2];
+  const vkf_array *logits = vkf_result_find(a->pass, "logits"); /* none of a head for answers */
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
+  const vkf_status status = vkf_model_get_info(session->model, &info);
+  if (status != VKF_OK) return tool_session_fail(session, status, NULL);
+  const size_t n = logits ? logits->shape[2] : 0;
+  if (!a->target.n && n != info.vocab)
+    return tool_error(
+        "--logit-lens: expected a model whose head says tokens, found one with a head for labels or answers");
   t->columns = a->target.n ? &a->target : &a->source;
   t->top = top < n ? top : n;
   if (!table_init(t, a->pass, "layer_logits", "logits")) return tool_error("out of memory");

@@ -168,6 +168,10 @@ static void test_pictures(void **state) {
       {"$V layers $T/gpt2 w5 --logit-lens --top 101", 2, "", "--top: expected at most 100, found 101"},
       {"$V layers $T/labels w5 --logit-lens", 4, "",
        "expected a head that reads every position, to apply it after each layer, found one that reads the first alone"},
+      {"$V layers $T/words w5 --logit-lens", 4, "", "found one with a head for labels or answers"},
+      {"cp -r $G/families/bert-question-answering $T/answers && chmod -R u+w $T/answers && "
+       "cp $T/bert/tokenizer.json $T/answers && $V layers $T/answers w5 --logit-lens",
+       4, "", "found one with a head for labels or answers"},
       {"test -e $T/x.png", 1, "", ""},
   };
   PROGRAM_ROWS(rows);
