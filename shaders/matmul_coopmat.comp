@@ -72,8 +72,8 @@ shared uvec4 slices[2 * SLICE > SUBGROUPS * PIECE ? 2 * SLICE : SUBGROUPS * PIEC
 
 #if defined(HALVES) && defined(FORMAT_F16)
 #define PUT_FIRST
-#endif
-#if defined(HALVES) && !defined(PUT_FIRST)
+#define AHEAD 1
+#elif defined(HALVES)
 #define AHEAD 2
 #else
 #define AHEAD 1
