@@ -174,7 +174,7 @@ void vkf_bf16_from_f32_all(const float *in, size_t n, void *out);
 /* Counter-based random numbers: value = f(seed, stream, counter), no state. */
 uint64_t vkf_rng_u64(uint64_t seed, uint64_t stream, uint64_t counter);
 double vkf_rng_unit(uint64_t seed, uint64_t stream, uint64_t counter); /* [0,1) */
-/* The sum of four uniform numbers: mean 0, sigma 1, within 3.47; near enough to a normal one, and a tenth of its time.
+/* The sum of four uniform numbers: mean 0, sigma 1, within 3.47; near enough to a normal one, in a fifth of its time.
  */
 double vkf_rng_normal(uint64_t seed, uint64_t stream, uint64_t counter);
 

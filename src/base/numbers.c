@@ -124,7 +124,7 @@ double vkf_rng_unit(uint64_t seed, uint64_t stream, uint64_t counter) {
   return (double)(vkf_rng_u64(seed, stream, counter) >> 11) * 0x1p-53;
 }
 
-/* Of 65536 equally likely whole numbers the variance is (65536^2 - 1) / 12. */
+/* The variance of a whole number below 65536 is (65536^2 - 1) / 12, that of the sum of four is four times as much. */
 double vkf_rng_normal(uint64_t seed, uint64_t stream, uint64_t counter) {
   const uint64_t bits = vkf_rng_u64(seed, stream, counter);
   const double sum = (double)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));

@@ -50,7 +50,8 @@ static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
                  w = VKF_CEIL_DIV(v->tile.gemm.bn * eights, workgroup(v));
   (void)p;
   return (v->tile.gemm.tm * v->tile.gemm.tn + (v->tile.gemm.tm + v->matrix.n) * v->matrix.k / 2) / v->subgroup +
-         (v->family->round_x ? 2 * (4 * x + 4 * w) : 8 * x + 4 * w); /* AHEAD; RDNA 3's compiler takes as many in f16 */
+         (v->family->round_x ? 2 * (4 * x + 4 * w)
+                             : 8 * x + 4 * w); /* in f16 for two slices, too: RDNA 3 takes as many */
 }
 
 /* The dispatch that rounds x reads it once and writes half as many bytes. */

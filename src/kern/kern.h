@@ -36,12 +36,14 @@ typedef enum vkf_access_kind {
  * row's width) alone. ASCENDING: one accumulator, k ascending; rows (norm, log_softmax): VKF_ROW_PARTIALS interleaved
  * ones and their tree, whatever the subgroup (shaders/lib/partials.glsl). FAST: whichever the variant has. */
 
-/* What a node asks of a kernel, at capacity (to pick) or at actual sizes (to compute the grid). `op` says which member
- * of the union is set. Every member but `matmul` and `attention` begins as `rows` does and may be read by that name. */
+/* A kernel that a node passes over, and those before. */
 typedef struct vkf_refusal {
   const struct vkf_variant *variant;
   const struct vkf_refusal *next; /* NULL: the last */
 } vkf_refusal;
+
+/* What a node asks of a kernel, at capacity (to pick) or at actual sizes (to compute the grid). `op` says which member
+ * of the union is set. Every member but `matmul` and `attention` begins as `rows` does and may be read by that name. */
 typedef struct vkf_problem {
   vkf_op op;
   union {

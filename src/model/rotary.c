@@ -106,16 +106,13 @@ static vkf_status scale_longrope(vkf_net *net, const scaling *s, double *frequen
   return VKF_OK;
 }
 
+/* "dynamic" changes sequences behind max_position_embeddings alone, which are refused. */
 static const struct {
   const char *type;
   scale_fn *scale;           /* NULL: frequencies are as they are */
   bool has_attention_factor; /* a key that says the factor */
-} scalings[] = {
-    {"default", NULL, false},        {"dynamic", NULL, false}, /* changes sequences behind max_position_embeddings
-                                                                  alone, which are refused */
-    {"linear", scale_linear, false}, {"llama3", scale_llama3, false}, {"longrope", scale_longrope, true},
-    {"yarn", scale_yarn, true},
-};
+} scalings[] = {{"default", NULL, false},        {"dynamic", NULL, false},           {"linear", scale_linear, false},
+                {"llama3", scale_llama3, false}, {"longrope", scale_longrope, true}, {"yarn", scale_yarn, true}};
 
 static vkf_status apply(vkf_net *net, const scaling *s, const char *type, vkf_model_rotary *rotary) {
   const bool is_default = strcmp(type, "default") == 0, is_longrope = strcmp(type, "longrope") == 0;
