@@ -1,9 +1,12 @@
 /* Awake: keeps the host's cores from sleeping while the threads of a CPU driver compute.
  *
- * The threads of lavapipe wait for each other behind each dispatch. A core without work goes to sleep, and in a virtual
- * machine it is slow to wake: matmuls took up to twice as long (docs/SPEED.md, "Cores that stay awake"). So each core
- * gets a thread that spins, at a priority (SCHED_IDLE) at which every other thread takes its place. They spin from a
- * submit until shortly after the host has waited for it, and sleep otherwise.
+ * The threads of lavapipe wait for each other behind each dispatch. A core without work goes to sleep, and in some
+ * virtual machines it is slow to wake: matmuls took up to twice as long (docs/SPEED.md, "Cores that stay awake"). There
+ * each core gets a thread that spins, at a priority (SCHED_IDLE) at which every other thread takes its place. They spin
+ * from a submit until shortly after the host has waited for it, and sleep otherwise.
+ *
+ * In other machines a core that spins is slower to come than one that sleeps, and prompts took twice as long. So a
+ * device that has computed for TRIAL_BEHIND_NS tries both, and has these threads only if they gain something.
  *
  * Owns these threads. None are started where they would take time from somebody: with fewer driver threads than cores,
  * where the system limits the time of the process (a quota of its cgroup), and where the process has a low priority
@@ -30,6 +33,9 @@ enum { MAX_CORES = 32 /* as many threads as lavapipe has at most */ };
 #define SUBMIT_NS (UINT64_C(1000) * 1000 * 1000) /* a wait asks again before that */
 #define LINGER_NS (UINT64_C(1000) * 1000)        /* between the submits of two steps */
 enum { LOOKS = 64 /* pauses between two looks at the clock */ };
+#define TRIAL_BEHIND_NS (UINT64_C(100) * 1000 * 1000) /* of work */
+enum { TRIALS = 3 };
+#define GAIN 0.95 /* of the time without them, at most */
 
 typedef struct spinner {
   struct vkf_gpu_awake *awake;
@@ -40,6 +46,10 @@ typedef struct spinner {
 
 struct vkf_gpu_awake {
   vkf_env *env;
+  cpu_set_t cores;
+  _Atomic bool is_decided;    /* whether to have spinners: somebody does it, or has done it */
+  _Atomic uint64_t begin_ns;  /* of the submits that are pending */
+  _Atomic uint64_t busy_ns;   /* with submits pending, before begin_ns */
   _Atomic uint64_t until_ns;  /* of vkf_clock_ns(): they spin until then */
   _Atomic uint32_t n_pending; /* submits that nobody has waited for */
   _Atomic uint32_t n_asleep;
@@ -131,32 +141,18 @@ static bool is_wanted(const vkf_caps *caps, const cpu_set_t *cores) {
 }
 
 /* A thread for each core. Signals are for the host's threads: handled here, they would wait for an idle core. */
-static void start(vkf_gpu_awake *a, const cpu_set_t *cores) {
+static void start(vkf_gpu_awake *a) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before); /* which a new thread inherits */
   for (int core = 0; core < CPU_SETSIZE; core++) {
     spinner *s = &a->spinners[a->n_spinners];
-    if (!CPU_ISSET(core, cores)) continue;
+    if (!CPU_ISSET(core, &a->cores)) continue;
     *s = (spinner){.awake = a, .core = core};
     if (pthread_create(&s->thread, NULL, spin, s) != 0) break;
     a->n_spinners++;
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-vkf_status vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps, vkf_gpu_awake **out) {
-  cpu_set_t cores;
-  *out = NULL;
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0 || !is_wanted(caps, &cores)) return VKF_OK;
-  vkf_gpu_awake *a = vkf_env_alloc(env, 1, sizeof *a);
-  if (!a) return VKF_ERROR_MEMORY;
-  a->env = env;
-  pthread_mutex_init(&a->lock, NULL);
-  pthread_cond_init(&a->rise, NULL);
-  start(a, &cores);
-  *out = a;
-  return VKF_OK;
 }
 
 static void spin_until(vkf_gpu_awake *a, uint64_t ns) {
@@ -165,20 +161,6 @@ static void spin_until(vkf_gpu_awake *a, uint64_t ns) {
   pthread_mutex_lock(&a->lock);
   pthread_cond_broadcast(&a->rise);
   pthread_mutex_unlock(&a->lock);
-}
-
-void vkf_gpu_awake_submit(vkf_gpu_awake *a) {
-  if (!a) return;
-  a->n_pending++;
-  spin_until(a, vkf_clock_ns() + SUBMIT_NS);
-}
-
-void vkf_gpu_awake_wait(vkf_gpu_awake *a) {
-  if (a) spin_until(a, vkf_clock_ns() + SUBMIT_NS);
-}
-
-void vkf_gpu_awake_done(vkf_gpu_awake *a) {
-  if (a && --a->n_pending == 0) a->until_ns = vkf_clock_ns() + LINGER_NS;
 }
 
 /* Brings all threads to this thread's core, which is free while this thread waits for their end: on a core that others
@@ -199,14 +181,80 @@ static void come_here(vkf_gpu_awake *a) {
   }
 }
 
-void vkf_gpu_awake_destroy(vkf_gpu_awake **awake) {
-  vkf_gpu_awake *a = *awake;
-  *awake = NULL;
-  if (!a) return;
+static void stop(vkf_gpu_awake *a) {
   come_here(a); /* while all that have an id live */
   a->ends = true;
   spin_until(a, 0);
   for (uint32_t i = 0; i < a->n_spinners; i++) pthread_join(a->spinners[i].thread, NULL);
+  a->n_spinners = 0;
+}
+
+/* ---- whether they gain something --------------------------------------------------------------------------------- */
+
+/* The least times are those that other processes disturbed least. */
+void vkf_gpu_awake_decide(vkf_gpu_awake *a, vkf_env *env, uint64_t (*round_ns)(uint32_t n)) {
+  const uint32_t n = (uint32_t)CPU_COUNT(&a->cores);
+  uint64_t without = UINT64_MAX, with = UINT64_MAX;
+  for (int i = 0; i < TRIALS; i++) {
+    const uint64_t before = round_ns(n);
+    if (i == 0) start(a);
+    spin_until(a, vkf_clock_ns() + SUBMIT_NS);
+    const uint64_t behind = round_ns(n);
+    if (a->n_pending == 0) a->until_ns = 0;
+    without = VKF_MIN(without, before);
+    with = VKF_MIN(with, behind);
+  }
+  const bool gains = (double)with <= GAIN * (double)without;
+  vkf_env_log(env, VKF_LOG_INFO,
+              "threads that wait for each other take %.0f us a round, %.0f while cores are kept awake: %s",
+              (double)without / 1e3, (double)with / 1e3, gains ? "they are" : "they are not");
+  if (!gains) stop(a);
+}
+
+/* ---- a device's -------------------------------------------------------------------------------------------------- */
+
+vkf_status vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps, vkf_gpu_awake **out) {
+  const char *asked = getenv("VKF_KEEP_AWAKE");
+  cpu_set_t cores;
+  *out = NULL;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0 || !is_wanted(caps, &cores)) return VKF_OK;
+  vkf_gpu_awake *a = vkf_env_alloc(env, 1, sizeof *a);
+  if (!a) return VKF_ERROR_MEMORY;
+  a->env = env;
+  a->cores = cores;
+  pthread_mutex_init(&a->lock, NULL);
+  pthread_cond_init(&a->rise, NULL);
+  a->is_decided = asked && strcmp(asked, "1") == 0;
+  if (a->is_decided) start(a);
+  *out = a;
+  return VKF_OK;
+}
+
+void vkf_gpu_awake_submit(vkf_gpu_awake *a) {
+  if (!a) return;
+  const uint64_t now = vkf_clock_ns();
+  if (a->n_pending++ == 0) a->begin_ns = now;
+  spin_until(a, now + SUBMIT_NS);
+}
+
+void vkf_gpu_awake_wait(vkf_gpu_awake *a) {
+  if (a) spin_until(a, vkf_clock_ns() + SUBMIT_NS);
+}
+
+void vkf_gpu_awake_done(vkf_gpu_awake *a, vkf_env *env) {
+  if (!a || --a->n_pending != 0) return;
+  const uint64_t now = vkf_clock_ns();
+  a->until_ns = now + LINGER_NS;
+  a->busy_ns += now - a->begin_ns;
+  if (a->busy_ns >= TRIAL_BEHIND_NS && !atomic_exchange(&a->is_decided, true))
+    vkf_gpu_awake_decide(a, env, vkf_gpu_lockstep_ns);
+}
+
+void vkf_gpu_awake_destroy(vkf_gpu_awake **awake) {
+  vkf_gpu_awake *a = *awake;
+  *awake = NULL;
+  if (!a) return;
+  stop(a);
   pthread_cond_destroy(&a->rise);
   pthread_mutex_destroy(&a->lock);
   vkf_env_free(a->env, a);
@@ -229,8 +277,9 @@ void vkf_gpu_awake_wait(vkf_gpu_awake *a) {
   (void)a;
 }
 
-void vkf_gpu_awake_done(vkf_gpu_awake *a) {
+void vkf_gpu_awake_done(vkf_gpu_awake *a, vkf_env *env) {
   (void)a;
+  (void)env;
 }
 
 void vkf_gpu_awake_destroy(vkf_gpu_awake **awake) {

@@ -118,7 +118,7 @@ vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, VkCommandBuffer *comm
   VkResult r = device->vk.QueueSubmit(device->queue, 1, &batch, device->fences[s % VKF_GPU_MAX_PENDING]);
   if (device->unlock_queue) device->unlock_queue(device->queue_user);
   pthread_mutex_unlock(&device->root->queue_lock);
-  if (r != VK_SUCCESS) vkf_gpu_awake_done(device->root->awake);
+  if (r != VK_SUCCESS) vkf_gpu_awake_done(device->root->awake, device->env);
   VKF_CALL(vkf_gpu_device_result(device, r, "vkQueueSubmit"));
   device->submitted = s;
   if (serial) *serial = s;
@@ -151,7 +151,7 @@ vkf_status vkf_gpu_wait(vkf_gpu_device *device, uint64_t serial) {
   while (device->completed < serial) {
     VKF_CALL(wait_fence(device, device->fences[(device->completed + 1) % VKF_GPU_MAX_PENDING]));
     device->completed++;
-    vkf_gpu_awake_done(device->root->awake);
+    vkf_gpu_awake_done(device->root->awake, device->env);
   }
   if (device->logging) vkf_gpu_log_append(&device->log, &(vkf_gpu_event){.kind = VKF_GPU_EVENT_WAIT, .serial = serial});
   return VKF_OK;
@@ -164,7 +164,7 @@ vkf_status vkf_gpu_wait_all(vkf_gpu_device *device) {
 void vkf_gpu_queue_drain(vkf_gpu_device *device) {
   while (device->completed < device->submitted) {
     device->completed++;
-    vkf_gpu_awake_done(device->root->awake);
+    vkf_gpu_awake_done(device->root->awake, device->env);
     VkFence fence = device->fences[device->completed % VKF_GPU_MAX_PENDING];
     if (device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX) == VK_SUCCESS)
       device->vk.ResetFences(device->handle, 1, &fence);

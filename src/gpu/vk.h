@@ -357,13 +357,19 @@ void vkf_gpu_large_pages_free(vkf_gpu_buffer *buffer);
 /* ---- awake.c: cores that do not sleep while a CPU driver computes ------------------------------------------------ */
 
 typedef struct vkf_gpu_awake vkf_gpu_awake;
-/* *out NULL: it is not wanted on this device; the other calls then do nothing. */
+/* *out NULL: it is not wanted on this device; the other calls then do nothing. VKF_KEEP_AWAKE in the environment: 0
+ * never, 1 from the start, else where a trial shows that it helps. */
 vkf_status vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps, vkf_gpu_awake **out);
-/* Before a submit; while the host waits, at least once a second; when a submit was waited for. From any thread. */
+/* Before a submit; while the host waits, at least once a second; when a submit was waited for. From any thread. The
+ * last one, once in a device's life, tries whether it helps, which takes some 15 ms. env: the calling thread's. */
 void vkf_gpu_awake_submit(vkf_gpu_awake *awake);
 void vkf_gpu_awake_wait(vkf_gpu_awake *awake);
-void vkf_gpu_awake_done(vkf_gpu_awake *awake);
+void vkf_gpu_awake_done(vkf_gpu_awake *awake, vkf_env *env);
 void vkf_gpu_awake_destroy(vkf_gpu_awake **awake);
+/* What done() does once: has these threads from now on if round_ns(n cores) is less with them; else none any more. */
+void vkf_gpu_awake_decide(vkf_gpu_awake *awake, vkf_env *env, uint64_t (*round_ns)(uint32_t n));
+/* lockstep.c: the median time of rounds in which n threads compute, up to 0.2 ms, and wait for each other. */
+uint64_t vkf_gpu_lockstep_ns(uint32_t n);
 
 /* ---- a block's descriptor sets ----------------------------------------------------------------------------------- */
 

@@ -70,13 +70,21 @@ static vkf_gpu_awake *create(vkf_env *env) {
   return awake;
 }
 
+/* One that has its threads from the start. */
+static vkf_gpu_awake *create_started(vkf_env *env) {
+  assert_int_equal(setenv("VKF_KEEP_AWAKE", "1", 1), 0);
+  vkf_gpu_awake *awake = create(env);
+  assert_int_equal(unsetenv("VKF_KEEP_AWAKE"), 0);
+  return awake;
+}
+
 static void runs_while_a_submit_is_pending(void **state) {
   (void)state;
   vkf_env env;
   int tasks[MAX_TASKS];
   vkf_env_init(&env, NULL);
   assert_int_equal(list_tasks(tasks), 0);
-  vkf_gpu_awake *awake = create(&env);
+  vkf_gpu_awake *awake = create_started(&env);
   if (!awake) skip(); /* one core, or a quota */
   const size_t n = list_tasks(tasks);
   assert_int_equal(n, vkf_cores());
@@ -85,16 +93,98 @@ static void runs_while_a_submit_is_pending(void **state) {
   vkf_gpu_awake_submit(awake);
   vkf_gpu_awake_submit(awake);
   assert_true(come_to(tasks, n, 'R'));
-  vkf_gpu_awake_done(awake);
+  vkf_gpu_awake_done(awake, &env);
   nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
   assert_true(come_to(tasks, n, 'R')); /* for the second one */
   vkf_gpu_awake_wait(awake);
   assert_true(come_to(tasks, n, 'R'));
-  vkf_gpu_awake_done(awake);
+  vkf_gpu_awake_done(awake, &env);
   assert_true(come_to(tasks, n, 'S'));
   vkf_gpu_awake_submit(awake);
   vkf_gpu_awake_destroy(&awake);
   assert_null(awake);
+  assert_int_equal(list_tasks(tasks), 0);
+}
+
+static double round_of_two; /* what a round takes while cores are kept awake, of what it takes else */
+static size_t n_rounds;
+
+static uint64_t invented_round(uint32_t n) {
+  int tasks[MAX_TASKS];
+  assert_int_equal(n, vkf_cores());
+  const size_t n_tasks = list_tasks(tasks);
+  assert_int_equal(n_tasks, n_rounds == 0 ? 0 : n);
+  const bool is_awake = n_rounds++ % 2 == 1;
+  if (n_tasks > 0) assert_true(come_to(tasks, n_tasks, is_awake ? 'R' : 'S'));
+  return is_awake ? (uint64_t)(round_of_two * 1e6) : 1000000;
+}
+
+/* They are kept only where they help. */
+static void a_trial_decides(void **state) {
+  (void)state;
+  vkf_env env;
+  int tasks[MAX_TASKS];
+  vkf_env_init(&env, NULL);
+  static const double rounds[] = {0.5, 0.94, 0.96, 1, 4};
+  for (size_t i = 0; i < VKF_COUNT(rounds); i++) {
+    vkf_gpu_awake *awake = create(&env);
+    if (!awake) skip();
+    assert_int_equal(list_tasks(tasks), 0);
+    n_rounds = 0;
+    round_of_two = rounds[i];
+    vkf_gpu_awake_decide(awake, &env, invented_round);
+    assert_int_equal(n_rounds, 6);
+    const size_t n = list_tasks(tasks);
+    assert_int_equal(n, rounds[i] < 0.95 ? vkf_cores() : 0);
+    vkf_gpu_awake_submit(awake);
+    assert_true(come_to(tasks, n, 'R'));
+    vkf_gpu_awake_done(awake, &env);
+    vkf_gpu_awake_destroy(&awake);
+    assert_int_equal(list_tasks(tasks), 0);
+  }
+}
+
+static size_t n_lines;
+
+static void count_line(void *user, vkf_log_level level, const char *line) {
+  (void)user;
+  (void)level;
+  n_lines += strstr(line, "kept awake") != NULL;
+}
+
+/* A trial costs time, so it waits for a device that works. There is one. */
+static void the_trial_waits_for_work(void **state) {
+  (void)state;
+  vkf_env env;
+  int tasks[MAX_TASKS];
+  const vkf_context_params params = {.size = sizeof params, .log = count_line, .log_level = VKF_LOG_INFO};
+  vkf_env_init(&env, &params);
+  vkf_gpu_awake *awake = create(&env);
+  if (!awake) skip();
+  vkf_gpu_awake_submit(awake);
+  vkf_gpu_awake_done(awake, &env);
+  assert_int_equal(n_lines, 0);
+  nanosleep(&(struct timespec){.tv_nsec = 150000000}, NULL); /* no work */
+  for (int i = 0; i < 4; i++) {
+    vkf_gpu_awake_submit(awake);
+    nanosleep(&(struct timespec){.tv_nsec = 40000000}, NULL);
+    vkf_gpu_awake_submit(awake);
+    vkf_gpu_awake_done(awake, &env);
+    if (i < 1) assert_int_equal(n_lines, 0);
+    vkf_gpu_awake_done(awake, &env);
+    if (i < 1) assert_int_equal(n_lines, 0);
+  }
+  assert_int_equal(n_lines, 1);
+  const size_t n = list_tasks(tasks);
+  assert_true(n == 0 || n == vkf_cores());
+  vkf_gpu_awake_destroy(&awake);
+}
+
+/* A round is as long as the longest computation in it, and longer by what threads take to wake. */
+static void a_round_waits_for_all(void **state) {
+  (void)state;
+  int tasks[MAX_TASKS];
+  for (uint32_t n = 1; n <= 3; n++) assert_true(vkf_gpu_lockstep_ns(n) >= 200000);
   assert_int_equal(list_tasks(tasks), 0);
 }
 
@@ -115,7 +205,7 @@ static void signals_are_left_to_the_host(void **state) {
   sigset_t one;
   sigemptyset(&one);
   sigaddset(&one, SIGUSR1);
-  vkf_gpu_awake *awake = create(&env);
+  vkf_gpu_awake *awake = create_started(&env);
   if (!awake) skip();
   assert_int_equal(sigaction(SIGUSR1, &counts, &before), 0);
   assert_int_equal(pthread_sigmask(SIG_BLOCK, &one, NULL), 0);
@@ -151,7 +241,7 @@ static void none_where_they_are_not_wanted(void **state) {
   vkf_gpu_awake *none = NULL; /* all calls take that */
   vkf_gpu_awake_submit(none);
   vkf_gpu_awake_wait(none);
-  vkf_gpu_awake_done(none);
+  vkf_gpu_awake_done(none, &env);
   vkf_gpu_awake_destroy(&none);
 }
 
@@ -180,7 +270,7 @@ static void ends_on_the_core_of_the_caller(void **state) {
   int tasks[MAX_TASKS], last = 0;
   cpu_set_t all, one;
   vkf_env_init(&env, NULL);
-  vkf_gpu_awake *awake = create(&env);
+  vkf_gpu_awake *awake = create_started(&env);
   if (!awake) skip();
   const size_t n = list_tasks(tasks);
   assert_true(come_to(tasks, n, 'S')); /* they have begun */
@@ -240,7 +330,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(runs_while_a_submit_is_pending),    cmocka_unit_test(signals_are_left_to_the_host),
       cmocka_unit_test(none_where_they_are_not_wanted),    cmocka_unit_test(ends_on_the_core_of_the_caller),
-      cmocka_unit_test(none_in_a_process_of_low_priority),
+      cmocka_unit_test(none_in_a_process_of_low_priority), cmocka_unit_test(a_trial_decides),
+      cmocka_unit_test(the_trial_waits_for_work),          cmocka_unit_test(a_round_waits_for_all),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,77 @@
+/* Lockstep: how long threads take that wait for each other, as those of lavapipe do behind each dispatch.
+ *
+ * The caller hands out a round, and each of n threads computes for a while, half of them a fifth less. The last one
+ * wakes the caller, which hands out the next. What a round takes beyond the longest computation is the time that
+ * threads need to wake. Invariant: no thread is left when the call returns.
+ */
+#include <stdlib.h>
+
+#include "gpu/vk.h"
+
+#if defined(__linux__)
+#include <pthread.h>
+
+enum { ROUNDS = 8, MAX_THREADS = 64 };
+#define LONG_NS (UINT64_C(200) * 1000)
+#define SHORT_NS (UINT64_C(160) * 1000)
+
+typedef struct lockstep {
+  pthread_mutex_t lock; /* of the numbers below */
+  pthread_cond_t begins, ended;
+  int round; /* 0: none yet; negative: no more */
+  uint32_t n_left;
+  uint32_t n_known; /* threads that have their number */
+} lockstep;
+
+static void *compute(void *user) {
+  lockstep *l = user;
+  pthread_mutex_lock(&l->lock);
+  const uint64_t ns = l->n_known++ % 2 == 0 ? LONG_NS : SHORT_NS;
+  for (int done = 0;;) {
+    while (l->round == done) pthread_cond_wait(&l->begins, &l->lock);
+    if (l->round < 0) break;
+    done = l->round;
+    pthread_mutex_unlock(&l->lock);
+    for (const uint64_t begin = vkf_clock_ns(); vkf_clock_ns() - begin < ns;) continue;
+    pthread_mutex_lock(&l->lock);
+    if (--l->n_left == 0) pthread_cond_signal(&l->ended);
+  }
+  pthread_mutex_unlock(&l->lock);
+  return NULL;
+}
+
+static int compare(const void *a, const void *b) {
+  const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static uint64_t time_round(lockstep *l, int round, uint32_t n) {
+  const uint64_t begin = vkf_clock_ns();
+  pthread_mutex_lock(&l->lock);
+  l->n_left = n;
+  l->round = round;
+  pthread_cond_broadcast(&l->begins);
+  while (l->n_left > 0) pthread_cond_wait(&l->ended, &l->lock);
+  pthread_mutex_unlock(&l->lock);
+  return vkf_clock_ns() - begin;
+}
+
+uint64_t vkf_gpu_lockstep_ns(uint32_t n) {
+  lockstep l = {
+      .lock = PTHREAD_MUTEX_INITIALIZER, .begins = PTHREAD_COND_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+  pthread_t threads[MAX_THREADS];
+  uint64_t ns[ROUNDS];
+  uint32_t n_threads = 0;
+  while (n_threads < VKF_MIN(n, MAX_THREADS) && pthread_create(&threads[n_threads], NULL, compute, &l) == 0)
+    n_threads++;
+  for (int i = 0; i < ROUNDS; i++) ns[i] = time_round(&l, i + 1, n_threads);
+  pthread_mutex_lock(&l.lock);
+  l.round = -1;
+  pthread_cond_broadcast(&l.begins);
+  pthread_mutex_unlock(&l.lock);
+  for (uint32_t i = 0; i < n_threads; i++) pthread_join(threads[i], NULL);
+  qsort(ns, ROUNDS, sizeof ns[0], compare);
+  return ns[ROUNDS / 2];
+}
+
+#endif
