@@ -192,14 +192,13 @@ static void stop(vkf_gpu_awake *a) {
 /* ---- whether they gain something --------------------------------------------------------------------------------- */
 
 /* The least times are those that other processes disturbed least. */
-void vkf_gpu_awake_decide(vkf_gpu_awake *a, vkf_env *env, uint64_t (*round_ns)(uint32_t n)) {
-  const uint32_t n = (uint32_t)CPU_COUNT(&a->cores);
+void vkf_gpu_awake_decide(vkf_gpu_awake *a, vkf_env *env, uint64_t (*round_ns)(void)) {
   uint64_t without = UINT64_MAX, with = UINT64_MAX;
   for (int i = 0; i < TRIALS; i++) {
-    const uint64_t before = round_ns(n);
+    const uint64_t before = round_ns();
     if (i == 0) start(a);
     spin_until(a, vkf_clock_ns() + SUBMIT_NS);
-    const uint64_t behind = round_ns(n);
+    const uint64_t behind = round_ns();
     if (a->n_pending == 0) a->until_ns = 0;
     without = VKF_MIN(without, before);
     with = VKF_MIN(with, behind);

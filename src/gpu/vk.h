@@ -366,10 +366,11 @@ void vkf_gpu_awake_submit(vkf_gpu_awake *awake);
 void vkf_gpu_awake_wait(vkf_gpu_awake *awake);
 void vkf_gpu_awake_done(vkf_gpu_awake *awake, vkf_env *env);
 void vkf_gpu_awake_destroy(vkf_gpu_awake **awake);
-/* What done() does once: has these threads from now on if round_ns(n cores) is less with them; else none any more. */
-void vkf_gpu_awake_decide(vkf_gpu_awake *awake, vkf_env *env, uint64_t (*round_ns)(uint32_t n));
-/* lockstep.c: the median time of rounds in which n threads compute, up to 0.2 ms, and wait for each other. */
-uint64_t vkf_gpu_lockstep_ns(uint32_t n);
+/* What done() does once: has these threads from now on if round_ns() is less with them; else none any more. */
+void vkf_gpu_awake_decide(vkf_gpu_awake *awake, vkf_env *env, uint64_t (*round_ns)(void));
+/* lockstep.c: the median time of rounds in which a thread on each core of the caller's computes, up to 0.2 ms, and
+ * waits for the others. */
+uint64_t vkf_gpu_lockstep_ns(void);
 
 /* ---- a block's descriptor sets ----------------------------------------------------------------------------------- */
 
