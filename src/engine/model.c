@@ -191,7 +191,7 @@ vkf_status vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
                                .weights = vkf_engine_storage_of(m->weight_format),
                                .kv_cache = vkf_engine_storage_of(m->cache_format),
                                .has_tokenizer = m->tokenizer.text != NULL,
-                               .can_generate = info->architecture != VKF_ARCHITECTURE_ENCODER && info->has_head,
+                               .can_generate = info->can_generate,
                                .n_unused = info->n_unused,
                                .image = {info->image[0], info->image[1], info->image[2]}};
   vkf_env_clear(m->env);

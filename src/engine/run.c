@@ -70,8 +70,7 @@ static vkf_status inputs_init(vkf_session *session, const vkf_array *arrays, siz
   if (info->image[0] > 0) return pixels_init(session, arrays, n, in);
   VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "input_ids", false, in->source, false, &in->ids));
   VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "attention_mask", true, in->source, true, &in->mask));
-  VKF_CALL(vkf_engine_check_ids(session, "input_ids", in->ids, in->source[0], in->source[1],
-                                info->architecture == VKF_ARCHITECTURE_DECODER ? info->target_vocab : info->vocab));
+  VKF_CALL(vkf_engine_check_ids(session, "input_ids", in->ids, in->source[0], in->source[1], info->vocab));
   if (info->n_types > 0)
     VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "token_type_ids", true, in->source, true, &in->types));
   VKF_CALL(check_types(session, in));
@@ -173,7 +172,7 @@ static vkf_status take_output(vkf_session *session, const vkf_cached_plan *cache
                  full[] = {rows, vkf_slot_extent(s, 0, dims), length, length};
     return take_bias(session, cached, slot, dims, full, !source, result);
   }
-  bool is_split = s->rank == 2 && s->extent[0].dim != VKF_DIM_B; /* B: one row a sequence */
+  bool is_split = s->rank == 2 && s->extent[0].dim != VKF_DIM_B && s->extent[0].dim != VKF_DIM_R; /* a row a sequence */
   if (is_split) shape[rank++] = rows;
   for (uint32_t i = 0; i < s->rank; i++) shape[rank++] = vkf_slot_extent(s, i, dims);
   if (is_split) shape[1] = source ? source->S : shape[1] / rows;
@@ -212,6 +211,24 @@ static vkf_status check_finite(vkf_env *env, const vkf_result *result) {
   return VKF_OK;
 }
 
+/* The rows that a head of classes reads: as in transformers the last token of each sequence that is no pad, and the
+ * first where there is none. Where the model has no pad, the mask says which tokens are. */
+static vkf_status write_last_rows(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
+                                  const vkf_sizes *sizes, const int32_t *ids, const int32_t *mask) {
+  const int32_t pad = vkf_model_net_info(session->model->net)->pad_id;
+  int32_t *rows = vkf_env_alloc(session->env, sizes->R, sizeof *rows);
+  if (!rows) return VKF_ERROR_MEMORY;
+  for (uint32_t r = 0; r < sizes->R; r++) {
+    const size_t first = (size_t)r * sizes->T;
+    uint32_t t = sizes->T;
+    while (t > 1 && (pad >= 0 ? ids[first + t - 1] == pad : mask && mask[first + t - 1] == 0)) t--;
+    rows[r] = (int32_t)(first + t - 1);
+  }
+  const vkf_status st = vkf_engine_write_input(&session->plan_cache, cached, VKF_INPUT_OUT_ROWS, dims, rows);
+  vkf_env_free(session->env, rows);
+  return st;
+}
+
 static vkf_status run_decode(vkf_session *session, vkf_bucket *bucket, const vkf_plan_request *request,
                              const vkf_sizes *sizes, const int32_t *ids, const int32_t *source_mask,
                              const int32_t *target_mask, vkf_result *result) {
@@ -228,6 +245,7 @@ static vkf_status run_decode(vkf_session *session, vkf_bucket *bucket, const vkf
   VKF_CALL(vkf_engine_write_positions(session, cached, &dims, &tokens));
   VKF_CALL(vkf_engine_write_mask(session, cached, VKF_INPUT_MASK, &dims, sizes->B, sizes->S, source_mask));
   VKF_CALL(vkf_engine_write_mask(session, cached, VKF_INPUT_TARGET_MASK, &dims, sizes->R, sizes->T, target_mask));
+  VKF_CALL(write_last_rows(session, cached, &dims, sizes, ids, target_mask));
   VKF_CALL(vkf_engine_run_plan(&session->plan_cache, cached, &dims));
   return take_outputs(session, cached, &dims, sizes->R, NULL, result);
 }

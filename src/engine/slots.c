@@ -44,7 +44,7 @@ vkf_status vkf_engine_slots_create(vkf_session *session, const vkf_session_param
   vkf_slots *s = NULL;
   *out = NULL;
   if (!p->n_slots) return VKF_OK;
-  if (info->architecture == VKF_ARCHITECTURE_ENCODER || !info->has_head)
+  if (!info->can_generate)
     VKF_FAIL(env, VKF_ERROR_UNSUPPORTED,
              "slots: expected a model of a decoder with a language model head, found family %s (%s)", info->family,
              vkf_model_architecture_name(info->architecture));

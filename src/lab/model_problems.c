@@ -30,13 +30,14 @@ static vkf_status tell_plan(posed *p, vkf_stage stage, const vkf_sizes *sizes) {
   vkf_status st = VKF_OK;
   vkf_plan *plan = NULL;
   const vkf_net_info *info = vkf_model_net_info(p->model->net);
-  const vkf_plan_request request = {.stage = stage,
-                                    .capacity = *sizes,
-                                    .mask = true,
-                                    .last_hidden_state = true,
-                                    .gather_out = stage == VKF_STAGE_DECODE && sizes->out < sizes->R * sizes->T,
-                                    .logits = info->has_head && stage == VKF_STAGE_DECODE,
-                                    .log_softmax = info->has_head && stage == VKF_STAGE_DECODE};
+  const vkf_plan_request request = {
+      .stage = stage,
+      .capacity = *sizes,
+      .mask = true,
+      .last_hidden_state = true,
+      .gather_out = stage == VKF_STAGE_DECODE && !info->is_pooled && sizes->out < sizes->R * sizes->T,
+      .logits = info->has_head && stage == VKF_STAGE_DECODE,
+      .log_softmax = info->can_generate && stage == VKF_STAGE_DECODE};
   vkf_dims dims = vkf_dims_make(sizes);
   char text[64];
   VKF_TRY(vkf_model_plan_build(p->model->net, p->model->env, &request, &plan));
@@ -71,8 +72,9 @@ vkf_status vkf_model_list_problems(vkf_model *m, size_t batch, size_t length, vk
   vkf_sizes sizes = {.B = B, .S = N, .R = B, .T = N, .out = B * N};
   if (info->architecture != VKF_ARCHITECTURE_DECODER) VKF_TRY(tell_plan(&p, VKF_STAGE_ENCODE, &sizes));
   if (info->architecture == VKF_ARCHITECTURE_ENCODER) goto done;
-  sizes.out = B;
+  if (!info->is_pooled) sizes.out = B;
   if (info->architecture == VKF_ARCHITECTURE_DECODER) VKF_TRY(tell_plan(&p, VKF_STAGE_DECODE, &sizes)); /* the prompt */
+  if (info->is_pooled) goto done;
   for (uint32_t each = 1; each <= beams; each += VKF_MAX(beams - 1, 1)) { /* greedy, and the folder's beams */
     sizes = (vkf_sizes){.B = B, .S = N, .R = B * each, .T = 1, .past = N - 1, .out = B * each};
     VKF_TRY(tell_plan(&p, VKF_STAGE_DECODE, &sizes));

@@ -102,12 +102,14 @@ static vkf_status run_pass(side *s, const pass *p, const vkf_cached_plan *cached
   vkf_session *session = &s->session;
   const vkf_plan_cache *cache = &session->plan_cache;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
-  int32_t ids[B * T], positions[B * T];
+  int32_t ids[B * T], positions[B * T], last[B];
   if (p->request.stage == VKF_STAGE_ENCODE) return run_encode(session, cached, dims, mask);
-  fill_ids(ids, B * T, info->target_vocab, 2);
+  fill_ids(ids, B * T, info->is_pooled ? info->vocab : info->target_vocab, 2);
+  for (int32_t b = 0; b < B; b++) last[b] = (b + 1) * T - 1;
   vkf_model_positions(session->model->net, &(vkf_model_tokens){VKF_STAGE_DECODE, B, T, 0, ids, NULL, 0}, positions);
   VKF_CALL(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_IDS, dims, ids));
   VKF_CALL(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_POSITIONS, dims, positions));
+  VKF_CALL(vkf_engine_write_input(cache, cached, VKF_INPUT_OUT_ROWS, dims, last));
   VKF_CALL(vkf_engine_write_mask(session, cached, VKF_INPUT_MASK, dims, B, p->sizes.S,
                                  info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? mask : NULL));
   return vkf_engine_run_plan(cache, cached, dims);
@@ -297,7 +299,7 @@ static vkf_status validate_model(vkf_validation *v, vkf_model *model) {
     bool encode = passes[i].request.stage == VKF_STAGE_ENCODE;
     if (encode ? info->architecture != VKF_ARCHITECTURE_DECODER : decodes) VKF_TRY(validate_pass(v, sides, &passes[i]));
   }
-  for (uint32_t beams = 1; decodes && info->has_head && beams <= 2 && !v->fault; beams++)
+  for (uint32_t beams = 1; info->can_generate && beams <= 2 && !v->fault; beams++)
     VKF_TRY(validate_steps(v, sides, beams));
 done:
   if (sides)

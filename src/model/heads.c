@@ -39,13 +39,55 @@ vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kin
                       net->config_path, name, net->info.family);
 }
 
+/* ---- classes ------------------------------------------------------------------------------------------------------
+ */
+
+/* The number of classes of a folder that is still to be made, as transformers counts: id2label, num_labels, or 2. */
+static vkf_status count_labels(vkf_net *net, vkf_file_value config, uint32_t *out) {
+  vkf_file_value labels;
+  VKF_CALL(vkf_file_json_find_object(config, "id2label", &labels));
+  *out = (uint32_t)vkf_file_json_count(labels);
+  return *out > 0 ? VKF_OK : vkf_model_find_size(net, config, "num_labels", 2, out);
+}
+
+/* As many classes as the tensor has rows. */
+static vkf_status claim_classifier(vkf_net *net, vkf_file_value config, const char *stem, uint32_t columns,
+                                   bool has_bias) {
+  vkf_status st = VKF_OK;
+  vkf_text name;
+  vkf_text_init(&name, net->env);
+  vkf_text_printf(&name, "%sweight", stem);
+  VKF_TRY(vkf_text_status(&name));
+  const vkf_file_tensor *tensor = vkf_model_find_tensor(net, name.data);
+  uint32_t n_labels = 1;
+  if (net->tensors == NULL)
+    VKF_TRY(count_labels(net, config, &n_labels));
+  else if (tensor != NULL && tensor->rank == 2 && tensor->shape[0] < UINT32_MAX)
+    n_labels = (uint32_t)tensor->shape[0];
+  VKF_TRY(vkf_model_add_linear(net, stem, n_labels, columns, has_bias, "head", &net->head.out));
+  net->info.has_head = true;
+done:
+  vkf_text_finish(&name);
+  return st;
+}
+
+/* ---- decoders -----------------------------------------------------------------------------------------------------
+ */
+
 vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,
                                           const char *table, uint32_t width, bool is_tied_by_default,
                                           const char *head) {
   vkf_model_head_kind kind;
   bool is_tied = is_tied_by_default;
   uint32_t kinds = 1u << VKF_HEAD_NONE | 1u << VKF_HEAD_CAUSAL_LM | 1u << VKF_HEAD_MASKED_LM;
+  if (stack == &net->decoder) kinds |= 1u << VKF_HEAD_SEQUENCE_CLASSIFICATION;
   VKF_CALL(vkf_model_find_head(net, config, kinds, VKF_HEAD_CAUSAL_LM, &kind));
+  if (kind == VKF_HEAD_SEQUENCE_CLASSIFICATION) {
+    net->head.reads = VKF_HEAD_READS_LAST;
+    net->info.is_pooled = true;
+    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, table, stack->vocab, width, "embed.weight", &stack->table));
+    return claim_classifier(net, config, "score.", width, false);
+  }
   VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", is_tied_by_default, &is_tied));
   net->info.has_head = kind != VKF_HEAD_NONE;
   is_tied = is_tied && !vkf_model_differ(net, table, head);
@@ -63,34 +105,6 @@ vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, v
 }
 
 /* ---- encoders ---------------------------------------------------------------------------------------------------- */
-
-/* The number of classes of a folder that is still to be made, as transformers counts: id2label, num_labels, or 2. */
-static vkf_status count_labels(vkf_net *net, vkf_file_value config, uint32_t *out) {
-  vkf_file_value labels;
-  VKF_CALL(vkf_file_json_find_object(config, "id2label", &labels));
-  *out = (uint32_t)vkf_file_json_count(labels);
-  return *out > 0 ? VKF_OK : vkf_model_find_size(net, config, "num_labels", 2, out);
-}
-
-/* As many classes as the tensor has rows. */
-static vkf_status claim_classifier(vkf_net *net, vkf_file_value config, const char *stem, uint32_t columns) {
-  vkf_status st = VKF_OK;
-  vkf_text name;
-  vkf_text_init(&name, net->env);
-  vkf_text_printf(&name, "%sweight", stem);
-  VKF_TRY(vkf_text_status(&name));
-  const vkf_file_tensor *tensor = vkf_model_find_tensor(net, name.data);
-  uint32_t n_labels = 1;
-  if (net->tensors == NULL)
-    VKF_TRY(count_labels(net, config, &n_labels));
-  else if (tensor != NULL && tensor->rank == 2 && tensor->shape[0] < UINT32_MAX)
-    n_labels = (uint32_t)tensor->shape[0];
-  VKF_TRY(vkf_model_add_linear(net, stem, n_labels, columns, true, "head", &net->head.out));
-  net->info.has_head = true;
-done:
-  vkf_text_finish(&name);
-  return st;
-}
 
 /* The square layer before the projection. */
 static vkf_status claim_dense(vkf_net *net, const char *stem, uint32_t rows, vkf_activation activation) {
@@ -144,21 +158,23 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
   bool has_bias = names->bias != NULL && vkf_model_has_tensor(net, names->bias, false);
   VKF_CALL(vkf_model_find_head(net, config, kinds, has_bias ? VKF_HEAD_MASKED_LM : VKF_HEAD_NONE, &kind));
   if (kind == VKF_HEAD_MASKED_LM) VKF_CALL(claim_masked_lm(net, config, names));
-  if (kind == VKF_HEAD_TOKEN_CLASSIFICATION) VKF_CALL(claim_classifier(net, config, names->token, d_model));
+  if (kind == VKF_HEAD_TOKEN_CLASSIFICATION) VKF_CALL(claim_classifier(net, config, names->token, d_model, true));
   if (kind == VKF_HEAD_QUESTION_ANSWERING) {
     net->info.has_head = net->info.is_span = true;
     VKF_CALL(vkf_model_add_linear(net, "qa_outputs.", 2, d_model, true, "head", &head->out));
   }
   if (kind == VKF_HEAD_SEQUENCE_CLASSIFICATION) {
-    head->first_token = net->info.reads_first = net->info.is_pooled = true;
+    head->reads = VKF_HEAD_READS_FIRST;
+    net->info.reads_first = net->info.is_pooled = true;
     VKF_CALL(claim_dense(net, names->sequence_dense, d_model, names->sequence_activation));
-    VKF_CALL(claim_classifier(net, config, names->sequence, d_model));
+    VKF_CALL(claim_classifier(net, config, names->sequence, d_model, true));
   }
   if (kind == VKF_HEAD_NONE && names->pooler != NULL) {
     const char *weight = vkf_arena_printf(&net->arena, "%sweight", names->pooler);
     if (weight == NULL) return VKF_ERROR_MEMORY;
     if (!vkf_model_has_tensor(net, weight, true)) return VKF_OK; /* saved without it */
-    head->first_token = net->info.reads_first = true;
+    head->reads = VKF_HEAD_READS_FIRST;
+    net->info.reads_first = true;
     head->dense_output = "pooler_output";
     VKF_CALL(claim_dense(net, names->pooler, d_model, names->pooler_activation));
   }

@@ -103,7 +103,7 @@ extern const vkf_model_stack vkf_model_no_stack;
 
 /* From the last states to logits. */
 typedef struct vkf_model_head {
-  bool first_token;       /* of each sequence; else every row */
+  enum { VKF_HEAD_READS_ALL, VKF_HEAD_READS_FIRST, VKF_HEAD_READS_LAST } reads; /* tokens of a sequence */
   vkf_model_linear dense; /* VKF_NO_WEIGHT: none; then its activation and norm */
   vkf_activation activation;
   vkf_model_norm norm;
@@ -326,7 +326,7 @@ typedef struct vkf_model_pair_usual {
  * a head that is tied or not, final_logits_bias. The stacks' names are set here. */
 vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, const vkf_model_pair_usual *usual);
 /* The table of a stack's only embeddings and its head: tied to it, or the tensor `head` (where its numbers differ, or
- * where the folder ties nothing). */
+ * where the folder ties nothing), or, of a decoder, classes of sequences, the tensor score.weight. */
 vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,
                                           const char *table, uint32_t width, bool is_tied_by_default, const char *head);
 /* The head of the first of `architectures`, by the end of its name. */

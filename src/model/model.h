@@ -35,6 +35,7 @@ typedef struct vkf_net_info {
   bool has_head;                                    /* there are logits: */
   uint32_t head_weight, head_bias, head_depth;      /* the weights that make them, and numbers in a row of the first;
                                                        n_weights or more: there is no bias */
+  bool can_generate;                                /* they are a decoder's, and of tokens */
   bool is_pooled;                                   /* they are one row a sequence: [B, V] */
   bool is_span;                                     /* they are two a token: whether an answer begins and ends there */
   bool reads_first;                                 /* a head reads the first token of a sequence, be it a pad */

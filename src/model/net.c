@@ -66,6 +66,7 @@ static vkf_status finish_info(vkf_net *net) {
   info->head_weight = net->head.out.weight;
   info->head_bias = net->head.out.bias;
   info->head_depth = info->has_head ? net->infos[net->head.out.weight].shape[1] : 0;
+  info->can_generate = has_decoder && info->has_head && !info->is_pooled;
   info->target_vocab = info->has_head ? net->infos[net->head.out.weight].shape[0] : last->vocab;
   info->encoder_layers = net->encoder.n_layers;
   info->decoder_layers = net->decoder.n_layers;

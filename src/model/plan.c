@@ -211,8 +211,9 @@ static void build_encode(vkf_build *b, const vkf_net *net, const vkf_plan_reques
   bool is_pooled = head->dense_output != NULL && (request->last_hidden_state || request->hidden_states);
   if (is_pair || (!is_pooled && !wants_head(request))) return;
   vkf_build_block(b, "head");
-  vkf_dim rows = head->first_token ? VKF_DIM_B : s.stream.rows;
-  if (head->first_token) x = gather(&s, rows, x);
+  bool reads_one = head->reads == VKF_HEAD_READS_FIRST;
+  vkf_dim rows = reads_one ? VKF_DIM_B : s.stream.rows;
+  if (reads_one) x = gather(&s, rows, x);
   x = before_logits(&s, rows, x);
   if (is_pooled) vkf_build_output(b, x, "%s", head->dense_output);
   if (wants_head(request)) logits(&s, rows, x);
@@ -238,11 +239,9 @@ static void build_decode(vkf_build *b, const vkf_net *net, const vkf_plan_reques
   x = after_layers(&s, x);
   if (s.stack->has_final_norm || is_narrowed) vkf_model_output_last(&s, x);
   if (!wants_head(request)) return;
-  vkf_dim rows = VKF_DIM_RT;
-  if (request->gather_out) {
-    rows = VKF_DIM_OUT;
-    x = gather(&s, rows, x);
-  }
+  bool reads_one = net->head.reads == VKF_HEAD_READS_LAST;
+  vkf_dim rows = reads_one ? VKF_DIM_R : request->gather_out ? VKF_DIM_OUT : VKF_DIM_RT;
+  if (rows != VKF_DIM_RT) x = gather(&s, rows, x);
   x = before_logits(&s, rows, x);
   logits(&s, rows, x);
 }
@@ -280,10 +279,10 @@ static vkf_status check_request(const vkf_net *net, vkf_env *env, const vkf_plan
   if (wants_head(request) && !has_head)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "plan: logits were asked for, but this stage of %s has no head",
                         net->info.name);
-  if (request->layer_logits && (!has_head || net->head.first_token))
+  if (request->layer_logits && (!has_head || net->head.reads != VKF_HEAD_READS_ALL))
     return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
                         "%s: expected a head that reads every position, to apply it after each layer, found %s",
-                        net->info.name, has_head ? "one that reads the first alone" : "none");
+                        net->info.name, has_head ? "one that reads a single one" : "none");
   if (request->gather_out && !is_target)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "plan: rows of the head can be chosen in the stage decode only");
   return VKF_OK;

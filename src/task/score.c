@@ -19,7 +19,7 @@ typedef struct scorer {
 static vkf_status check(const scorer *s) {
   const vkf_session *session = s->session;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
-  if (info->architecture != VKF_ARCHITECTURE_ENCODER_DECODER || !info->has_head)
+  if (info->architecture != VKF_ARCHITECTURE_ENCODER_DECODER || !info->can_generate)
     return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED,
                         "expected an encoder-decoder with a language model head to score with, found %s (family %s)",
                         vkf_model_architecture_name(info->architecture), info->family);

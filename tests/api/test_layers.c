@@ -167,7 +167,7 @@ static void test_pictures(void **state) {
       {"$V layers $T/gpt2 w5 --growth -o $T/x.png", 2, "", "--output: expected a name that ends in .html or .svg"},
       {"$V layers $T/gpt2 w5 --logit-lens --top 101", 2, "", "--top: expected at most 100, found 101"},
       {"$V layers $T/labels w5 --logit-lens", 4, "",
-       "expected a head that reads every position, to apply it after each layer, found one that reads the first alone"},
+       "expected a head that reads every position, to apply it after each layer, found one that reads a single one"},
       {"$V layers $T/words w5 --logit-lens", 4, "", "found one with a head for labels or answers"},
       {"cp -r $G/families/bert-question-answering $T/answers && chmod -R u+w $T/answers && "
        "cp $T/bert/tokenizer.json $T/answers && $V layers $T/answers w5 --logit-lens",

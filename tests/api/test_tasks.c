@@ -212,15 +212,14 @@ static void params_that_grow(void **state) {
 
 /* ---- classify ---------------------------------------------------------------------------------------------------- */
 
-static void classify_texts(void **state) {
-  (void)state;
+static void classify_texts_with(const char *model) {
   bench b;
   vkf_result *all = NULL, *one = NULL;
   vkf_classify_params params;
   size_t n_labels = 0;
   const float *logits = NULL;
   char name[32];
-  bench_open(&b, "labels");
+  bench_open(&b, model);
   make_texts("");
   vkf_classify_params_init(&params);
   params.top_k = 2;
@@ -246,6 +245,12 @@ static void classify_texts(void **state) {
   assert_int_equal(vkf_result_text_count(all), n_labels);
   vkf_result_destroy(&all);
   bench_close(&b);
+}
+
+static void classify_texts(void **state) {
+  (void)state;
+  classify_texts_with("labels");
+  classify_texts_with("verdicts");
 }
 
 /* The scores of a text that was split are the mean of its parts', by their tokens. */

@@ -39,6 +39,11 @@ MODELS = {  # model_type, class, keys of the configuration
     "bert-question-answering": ("bert", "BertForQuestionAnswering", dict(
         hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40, vocab_size=90,
         max_position_embeddings=40)),
+    "gpt2-sequence-classification": ("gpt2", "GPT2ForSequenceClassification", dict(
+        n_embd=24, n_layer=2, n_head=3, n_inner=40, n_positions=80, vocab_size=100, pad_token_id=0,
+        bos_token_id=1, eos_token_id=2, num_labels=3)),
+    "qwen3-sequence-classification": ("qwen3", "Qwen3ForSequenceClassification", dict(
+        LLAMA, head_dim=8, pad_token_id=0, num_labels=1)),
     "t5-encoder": ("t5", "T5EncoderModel", dict(T5, vocab_size=90, feed_forward_proj="gated-silu")),
 }
 GENERATIONS = [{}, {"repetition_penalty": 1.3}, {"num_beams": 4, "no_repeat_ngram_size": 3},

@@ -2,7 +2,7 @@
  * which id N is the word wN.
  *
  * In a command $T has the models gpt2, bytes (two of its tokens are bytes), marian, mbart, bert, labels (a label a
- * text), words (a label a word) and vit (images; $I is the folder of tests/images).
+ * text), verdicts (the same of a decoder), words (a label a word) and vit (images; $I is the folder of tests/images).
  */
 #ifndef VKF_TESTS_SUPPORT_WORD_MODELS_H
 #define VKF_TESTS_SUPPORT_WORD_MODELS_H
@@ -74,6 +74,7 @@ static inline int word_models(void **state) {
           "cp -r $G/gpt2 $T/gpt2 && cp -r $G/gpt2 $T/bytes && cp -r $G/marian $T/marian && cp -r $G/mbart $T/mbart && "
           "cp -r $G/bert $T/bert && cp -r $G/vit $T/vit && "
           "cp -r $G/bert-sequence-classification $T/labels && cp -r $G/roberta-token-classification $T/words && "
+          "cp -r $G/families/gpt2-sequence-classification $T/verdicts && "
           "chmod -R u+w $T && echo '{\"tokenizer_class\": \"MBartTokenizer\"}' > $T/mbart/tokenizer_config.json") != 0)
     return -1;
   write_tokenizer("gpt2", 160, end, 2, NULL, NULL);
@@ -84,6 +85,7 @@ static inline int word_models(void **state) {
   write_tokenizer("bert", 120, bert, 5, NULL, post);
   write_tokenizer("labels", 120, bert, 5, NULL, post);
   write_tokenizer("words", 120, bert, 5, NULL, post);
+  write_tokenizer("verdicts", 100, start, 1, NULL, NULL);
   return 0;
 }
 
