@@ -13,6 +13,7 @@
 #if defined(__linux__)
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 
 enum { ROUNDS = 8, MAX_THREADS = 64 };
 #define LONG_NS (UINT64_C(200) * 1000)
@@ -80,7 +81,11 @@ uint64_t vkf_gpu_lockstep_ns(void) {
   uint32_t n = 0;
   if (sched_getaffinity(0, sizeof l.cores, &l.cores) != 0) return 0;
   const uint32_t wanted = VKF_MIN((uint32_t)CPU_COUNT(&l.cores), MAX_THREADS);
+  sigset_t all, before;
+  sigfillset(&all); /* the host's handlers run on the host's threads */
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   while (n < wanted && pthread_create(&threads[n], NULL, compute, &l) == 0) n++;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
   for (int i = 0; i < ROUNDS; i++) ns[i] = time_round(&l, i + 1, n);
   pthread_mutex_lock(&l.lock);
   l.round = -1;

@@ -187,6 +187,47 @@ static void a_round_waits_for_all(void **state) {
   assert_int_equal(list_tasks(tasks), 0);
 }
 
+static void *run_rounds(void *user) {
+  const _Atomic bool *ends = user;
+  while (!*ends) vkf_gpu_lockstep_ns();
+  return NULL;
+}
+
+/* Of a thread; -1: it has ended. */
+static int has_blocked(int task, int number) {
+  char path[64], line[256];
+  unsigned long long blocked = 0;
+  bool was_read = false;
+  snprintf(path, sizeof path, "/proc/self/task/%d/status", task);
+  FILE *f = fopen(path, "r");
+  while (f && !was_read && fgets(line, sizeof line, f)) was_read = sscanf(line, "SigBlk: %llx", &blocked) == 1;
+  if (f) fclose(f);
+  return was_read ? (int)(blocked >> (number - 1) & 1) : -1;
+}
+
+/* The threads of a round take no signal that is the host's. */
+static void rounds_leave_signals_to_the_host(void **state) {
+  (void)state;
+  enum { WANTED = 20 };
+  int tasks[MAX_TASKS];
+  pthread_t thread;
+  _Atomic bool ends = false;
+  assert_int_equal(list_tasks(tasks), 0);
+  assert_int_equal(pthread_create(&thread, NULL, run_rounds, &ends), 0);
+  while (list_tasks(tasks) == 0) continue;
+  const int caller = tasks[0]; /* the first that began */
+  for (size_t n_seen = 0; n_seen < WANTED;) {
+    const size_t n = list_tasks(tasks);
+    for (size_t i = 0; i < n; i++) {
+      const int blocked = tasks[i] == caller ? -1 : has_blocked(tasks[i], SIGUSR1);
+      n_seen += blocked == 1;
+      assert_int_not_equal(blocked, 0);
+    }
+  }
+  ends = true;
+  pthread_join(thread, NULL);
+}
+
 static volatile sig_atomic_t n_signals;
 
 static void count_signal(int number) {
@@ -331,6 +372,7 @@ int main(void) {
       cmocka_unit_test(none_where_they_are_not_wanted),    cmocka_unit_test(ends_on_the_core_of_the_caller),
       cmocka_unit_test(none_in_a_process_of_low_priority), cmocka_unit_test(a_trial_decides),
       cmocka_unit_test(the_trial_waits_for_work),          cmocka_unit_test(a_round_waits_for_all),
+      cmocka_unit_test(rounds_leave_signals_to_the_host),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
