@@ -216,6 +216,7 @@ static vkf_status check_finite(vkf_env *env, const vkf_result *result) {
 static vkf_status write_last_rows(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
                                   const vkf_sizes *sizes, const int32_t *ids, const int32_t *mask) {
   const int32_t pad = vkf_model_net_info(session->model->net)->pad_id;
+  if (cached->slots[VKF_INPUT_OUT_ROWS] == VKF_NO_SLOT) return VKF_OK;
   int32_t *rows = vkf_env_alloc(session->env, sizes->R, sizeof *rows);
   if (!rows) return VKF_ERROR_MEMORY;
   for (uint32_t r = 0; r < sizes->R; r++) {
