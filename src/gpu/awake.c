@@ -15,7 +15,6 @@
 #define _GNU_SOURCE /* SCHED_IDLE, pthread_setaffinity_np, gettid */
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,19 +139,15 @@ static bool is_wanted(const vkf_caps *caps, const cpu_set_t *cores) {
   return (!threads || atoi(threads) >= n) && is_above() && !is_limited();
 }
 
-/* A thread for each core. Signals are for the host's threads: handled here, they would wait for an idle core. */
+/* A thread for each core. */
 static void start(vkf_gpu_awake *a) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* which a new thread inherits */
   for (int core = 0; core < CPU_SETSIZE; core++) {
     spinner *s = &a->spinners[a->n_spinners];
     if (!CPU_ISSET(core, &a->cores)) continue;
     *s = (spinner){.awake = a, .core = core};
-    if (pthread_create(&s->thread, NULL, spin, s) != 0) break;
+    if (vkf_gpu_thread_start(&s->thread, spin, s) != 0) break;
     a->n_spinners++;
   }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void spin_until(vkf_gpu_awake *a, uint64_t ns) {

@@ -73,6 +73,15 @@ static uint64_t time_round(lockstep *l, int round, uint32_t n) {
   return vkf_clock_ns() - begin;
 }
 
+int vkf_gpu_thread_start(pthread_t *thread, void *(*run)(void *user), void *user) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* which a new thread inherits */
+  const int failed = pthread_create(thread, NULL, run, user);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return failed;
+}
+
 uint64_t vkf_gpu_lockstep_ns(void) {
   lockstep l = {
       .lock = PTHREAD_MUTEX_INITIALIZER, .begins = PTHREAD_COND_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
@@ -81,11 +90,7 @@ uint64_t vkf_gpu_lockstep_ns(void) {
   uint32_t n = 0;
   if (sched_getaffinity(0, sizeof l.cores, &l.cores) != 0) return 0;
   const uint32_t wanted = VKF_MIN((uint32_t)CPU_COUNT(&l.cores), MAX_THREADS);
-  sigset_t all, before;
-  sigfillset(&all); /* the host's handlers run on the host's threads */
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  while (n < wanted && pthread_create(&threads[n], NULL, compute, &l) == 0) n++;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  while (n < wanted && vkf_gpu_thread_start(&threads[n], compute, &l) == 0) n++;
   for (int i = 0; i < ROUNDS; i++) ns[i] = time_round(&l, i + 1, n);
   pthread_mutex_lock(&l.lock);
   l.round = -1;
