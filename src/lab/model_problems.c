@@ -30,14 +30,13 @@ static vkf_status tell_plan(posed *p, vkf_stage stage, const vkf_sizes *sizes) {
   vkf_status st = VKF_OK;
   vkf_plan *plan = NULL;
   const vkf_net_info *info = vkf_model_net_info(p->model->net);
-  const vkf_plan_request request = {
-      .stage = stage,
-      .capacity = *sizes,
-      .mask = true,
-      .last_hidden_state = true,
-      .gather_out = stage == VKF_STAGE_DECODE && !info->is_pooled && sizes->out < sizes->R * sizes->T,
-      .logits = info->has_head && stage == VKF_STAGE_DECODE,
-      .log_softmax = info->can_generate && stage == VKF_STAGE_DECODE};
+  const vkf_plan_request request = {.stage = stage,
+                                    .capacity = *sizes,
+                                    .mask = true,
+                                    .last_hidden_state = true,
+                                    .gather_out = stage == VKF_STAGE_DECODE && sizes->out < sizes->R * sizes->T,
+                                    .logits = info->has_head && stage == VKF_STAGE_DECODE,
+                                    .log_softmax = info->can_generate && stage == VKF_STAGE_DECODE};
   vkf_dims dims = vkf_dims_make(sizes);
   char text[64];
   VKF_TRY(vkf_model_plan_build(p->model->net, p->model->env, &request, &plan));

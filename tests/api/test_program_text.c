@@ -285,7 +285,7 @@ static void test_refused(void **state) {
       4, NULL, "found decoder without a head (family gpt2). If its head is tied to its embeddings, name the");
   program_must("$V generate $T/verdicts -p w5", 4, NULL,
                "expected a language model head to generate with, found one of");
-  program_must("$V layers $T/verdicts w5 --logit-lens", 4, NULL, "expected");
+  program_must("$V layers $T/verdicts w5 --logit-lens", 4, NULL, "found one that reads a single one");
   program_must("$V fill-mask $T/bert w5", 4, NULL, "text 1 was skipped: expected the tokenizer's mask");
   program_must("$V fill-mask $T/labels '[MASK]'", 4, NULL, "masked language model");
   program_must("$V classify $T/bert w5", 4, NULL, "classification head");
