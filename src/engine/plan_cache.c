@@ -195,19 +195,35 @@ static bool same_request(const vkf_plan_request *a, const vkf_plan_request *b) {
          a->renormalize == b->renormalize && a->top_k == b->top_k;
 }
 
+/* *wanted with the sizes that the bucket gives it. */
+static vkf_plan_request in_bucket(const vkf_bucket *c, const vkf_plan_request *wanted) {
+  vkf_plan_request request = *wanted;
+  request.packed = c->sizes.packed;
+  request.capacity = plan_sizes(c, wanted->capacity);
+  return request;
+}
+
+static program_entry *find(const vkf_bucket *c, const vkf_plan_request *request) {
+  program_entry *e = c->entries;
+  while (e && !same_request(&e->request, request)) e = e->next;
+  return e;
+}
+
+bool vkf_engine_plan_is_made(const vkf_bucket *c, const vkf_plan_request *wanted) {
+  const vkf_plan_request request = in_bucket(c, wanted);
+  return find(c, &request) != NULL;
+}
+
 vkf_status vkf_engine_plan_get(vkf_plan_cache *p, vkf_bucket *c, const vkf_plan_request *wanted,
                                const vkf_cached_plan **out) {
   vkf_status st = VKF_OK;
-  program_entry *e = NULL;
+  const vkf_plan_request request = in_bucket(c, wanted);
+  program_entry *e = find(c, &request);
   const vkf_program_options options = {
       .memory = p->memory,
       .keep_all = p->keep_all,
       .timing = p->env->log_level >= VKF_LOG_DEBUG ? VKF_TIMING_BLOCKS : VKF_TIMING_NONE};
-  vkf_plan_request request = *wanted;
-  request.packed = c->sizes.packed;
-  request.capacity = plan_sizes(c, wanted->capacity);
-  for (e = c->entries; e; e = e->next) {
-    if (!same_request(&e->request, &request)) continue;
+  if (e) {
     *out = &e->cached;
     return VKF_OK;
   }

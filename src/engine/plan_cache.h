@@ -34,6 +34,7 @@ typedef struct vkf_plan_cache {
   vkf_bucket *buckets;      /* most recently used first */
   vkf_memory *memory;       /* NULL: every program has its own */
   uint64_t max_state_bytes; /* of the next cache of a packed bucket; 0: no bound */
+  uint64_t few_rows_read;   /* parameters that steps of few rows read on larger plans (steps.c) */
   bool keep_all;            /* every slot of every program stays readable, and begins as NaN (validation) */
 } vkf_plan_cache;
 
@@ -60,6 +61,8 @@ vkf_need_sizes vkf_engine_bucket_sizes(const vkf_bucket *bucket);
  * up; the other sizes are the bucket's. */
 vkf_status vkf_engine_plan_get(vkf_plan_cache *cache, vkf_bucket *bucket, const vkf_plan_request *request,
                                const vkf_cached_plan **out);
+/* Whether the bucket has that plan already. */
+bool vkf_engine_plan_is_made(const vkf_bucket *bucket, const vkf_plan_request *request);
 /* The smallest number that holds n: of rows among 1, 2, 4 .. 32 and the multiples of 32; of lengths among 8, 16 and the
  * multiples of 32. */
 uint32_t vkf_engine_round_rows(uint32_t n);

@@ -197,18 +197,16 @@ static uint32_t ids_of(const submit *part, const vkf_search_row *row, uint32_t r
   return r + 1 < part->n ? row->n : part->n_last;
 }
 
-/* There is a plan for single ids in all slots, and one for a fourth of them, for when few are left. */
-static uint32_t round_singles(uint32_t n, uint32_t R) {
-  uint32_t rounded = R;
-  while (rounded / 4 >= n) rounded /= 4;
-  return rounded;
-}
+/* A plan for fewer rows wants matmuls of smaller tiles, of which a software driver makes three in 0.13 s (Mesa 26,
+ * Zen 5). In that time the cores do 30 GFLOP. A step of one or two rows in tiles of six wastes 10 flop for each
+ * parameter, so the smaller plan pays for its making after about so many. */
+#define FEW_ROWS_READ UINT64_C(3000000000)
 
-static vkf_status get_plan(vkf_steps *s, const submit *part, const vkf_cached_plan **out) {
+/* The request of a part of a step, if its single ids have a plan for so many rows. */
+static vkf_plan_request request_of(const vkf_steps *s, const submit *part, uint32_t singles) {
   vkf_plan_request request = s->request;
-  const uint32_t R = s->caps.R;
-  const uint32_t rows =
-      part->longest == 1 ? VKF_MIN(round_singles(part->n_ids, R), s->most_rows) : round_up(part->n_ids, s->most_rows);
+  const uint32_t R = s->caps.R,
+                 rows = VKF_MIN(part->longest == 1 ? singles : round_up(part->n_ids, s->most_rows), s->most_rows);
   request.gather_out = part->n_out != part->n_ids;
   request.capacity = (vkf_sizes){.T = part->longest == 1 ? 1 : VKF_MIN(rows, s->caps.keys),
                                  .target_rows = rows,
@@ -219,7 +217,27 @@ static vkf_status get_plan(vkf_steps *s, const submit *part, const vkf_cached_pl
     request.logits = request.log_softmax = request.gather_out = false;
     request.max_edits = request.top_k = request.short_head = 0;
   }
-  return vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &request, out);
+  return request;
+}
+
+/* There are plans for single ids in all slots, in a fourth of them, and so on, for when few are left. On a software
+ * driver a step of few rows takes a plan for more that is there, until one of its own pays. The bits are the same,
+ * because kernels of software drivers add up in one order. */
+static vkf_status get_plan(vkf_steps *s, const submit *part, const vkf_cached_plan **out) {
+  const vkf_model *model = s->session->model;
+  vkf_plan_cache *cache = &s->session->plan_cache;
+  uint32_t singles = s->caps.R, made = 0;
+  for (uint32_t n = singles; part->longest == 1 && n >= part->n_ids; n /= 4) {
+    const vkf_plan_request request = request_of(s, part, n);
+    if (vkf_engine_plan_is_made(s->bucket, &request)) made = n;
+    singles = n;
+  }
+  if (model->dev->info.kind == VKF_DEVICE_CPU && made > singles && cache->few_rows_read < FEW_ROWS_READ) {
+    singles = made;
+    cache->few_rows_read += vkf_model_net_info(model->net)->n_parameters;
+  }
+  const vkf_plan_request request = request_of(s, part, singles);
+  return vkf_engine_plan_get(cache, s->bucket, &request, out);
 }
 
 /* What the rows of a submit are and where they keep it. */
