@@ -197,7 +197,10 @@ vkf_status vkf_gpu_block_dispatch(vkf_gpu_block *block, const vkf_gpu_dispatch *
   VKF_TRY(vkf_gpu_sets_make(block->device, &block->sets, dispatch, &set));
   VKF_TRY(order(block, dispatch));
   VKF_TRY(note_fresh(block, dispatch->pipeline));
-  vk->CmdBindPipeline(block->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->handle);
+  if (pipeline->shader)
+    vkf_gpu_shader_bind(block->device, block->commands, pipeline);
+  else
+    vk->CmdBindPipeline(block->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->handle);
   if (set)
     vk->CmdBindDescriptorSets(block->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->layout->pipeline, 0, 1, &set,
                               0, NULL);

@@ -87,6 +87,7 @@ typedef struct vkf_caps {
   bool timestamps;
   float timestamp_ns; /* nanoseconds a tick; 0 without timestamps */
   uint32_t timestamp_bits;
+  bool shader_objects;      /* a CPU driver that gives and takes kernels in a form behind SPIR-V */
   bool pipeline_statistics; /* the driver reports registers, spills and instructions of a kernel */
 
   uint32_t failed_checks; /* bits, 1 << vkf_check (kern/checks.h); the facts that they check are false or 0 */

@@ -17,6 +17,10 @@ static vkf_status init(vkf_gpu_device *device, bool has_labels) {
   const uint64_t most = device->caps.max_allocation_bytes / 2 / 4 * 4; /* of two halves in one allocation */
   device->staging.half_bytes = VKF_MIN(device->staging.half_bytes, VKF_MAX(most, UINT64_C(4)));
   VKF_CALL(vkf_gpu_table_load_device(device, has_labels));
+  if (device->caps.shader_objects && !vkf_gpu_validation_enabled(device)) { /* the layer does not follow them */
+    device->forms = vkf_env_alloc(device->env, 1, sizeof *device->forms);
+    if (!device->forms) return VKF_ERROR_MEMORY;
+  }
   return vkf_gpu_queue_init(device);
 }
 

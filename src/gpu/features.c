@@ -19,6 +19,7 @@ typedef enum feature_extension {
   EXT_INTEGER_DOT,
   EXT_EXECUTABLES,
   EXT_HOST_MEMORY,
+  EXT_SHADER_OBJECT,
   EXT_PORTABILITY
 } feature_extension;
 
@@ -36,6 +37,7 @@ static const struct {
     [EXT_INTEGER_DOT] = {VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME, VK_API_VERSION_1_3},
     [EXT_EXECUTABLES] = {VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME, 0},
     [EXT_HOST_MEMORY] = {VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME, 0},
+    [EXT_SHADER_OBJECT] = {"VK_EXT_shader_object", 0},
     [EXT_PORTABILITY] = {"VK_KHR_portability_subset", 0}, /* a device that offers it demands that it is enabled */
 };
 
@@ -72,6 +74,10 @@ void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, con
   LINK(EXT_MEMORY_MODEL, memory_model)
   LINK(EXT_INTEGER_DOT, integer_dot)
   LINK(EXT_EXECUTABLES, executables)
+#ifdef VK_EXT_shader_object
+  features->shader_object.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_OBJECT_FEATURES_EXT;
+  LINK(EXT_SHADER_OBJECT, shader_object)
+#endif
 #ifdef VKF_HAS_COOPMAT
   features->coopmat.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
   LINK(EXT_COOPMAT, coopmat)
@@ -96,6 +102,9 @@ void vkf_gpu_features_to_caps(const vkf_gpu_features *features, vkf_caps *caps) 
   caps->subgroup_full = features->size_control.computeFullSubgroups;
   caps->integer_dot = features->integer_dot.shaderIntegerDotProduct;
   caps->pipeline_statistics = features->executables.pipelineExecutableInfo;
+#ifdef VK_EXT_shader_object
+  caps->shader_objects = caps->is_cpu && features->shader_object.shaderObject; /* drivers of GPUs keep what they make */
+#endif
 #ifdef VKF_HAS_COOPMAT
   /* Its kernels raise their flag by an atomic operation, and that model's have the scope of the device. */
   caps->coopmat = features->coopmat.cooperativeMatrix && features->memory_model.vulkanMemoryModel &&
@@ -123,6 +132,9 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
   features->size_control.computeFullSubgroups = caps->subgroup_full;
   features->integer_dot.shaderIntegerDotProduct = caps->integer_dot;
   features->executables.pipelineExecutableInfo = caps->pipeline_statistics;
+#ifdef VK_EXT_shader_object
+  features->shader_object.shaderObject = caps->shader_objects;
+#endif
 #ifdef VKF_HAS_COOPMAT
   features->coopmat.cooperativeMatrix = caps->coopmat;
   features->memory_model.vulkanMemoryModel = features->memory_model.vulkanMemoryModelDeviceScope = caps->coopmat;
@@ -164,6 +176,11 @@ static const struct {
      offsetof(vkf_gpu_features, executables.pipelineExecutableInfo)},
     FEATURE(VULKAN_MEMORY_MODEL, VulkanMemoryModelFeatures, vulkanMemoryModel, memory_model),
     FEATURE(VULKAN_MEMORY_MODEL, VulkanMemoryModelFeatures, vulkanMemoryModelDeviceScope, memory_model),
+#ifdef VK_EXT_shader_object
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_OBJECT_FEATURES_EXT,
+     offsetof(VkPhysicalDeviceShaderObjectFeaturesEXT, shaderObject),
+     offsetof(vkf_gpu_features, shader_object.shaderObject)},
+#endif
 #ifdef VKF_HAS_COOPMAT
     {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
      offsetof(VkPhysicalDeviceCooperativeMatrixFeaturesKHR, cooperativeMatrix),
@@ -214,6 +231,7 @@ size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extension
       [EXT_INTEGER_DOT] = caps->integer_dot,
       [EXT_EXECUTABLES] = caps->pipeline_statistics,
       [EXT_HOST_MEMORY] = vkf_gpu_large_pages_wanted(caps),
+      [EXT_SHADER_OBJECT] = caps->shader_objects,
       [EXT_PORTABILITY] = true,
   };
   size_t n = 0;

@@ -174,7 +174,8 @@ void vkf_gpu_pipelines_trim(vkf_gpu_device *device, size_t count);
  * device wrote them. */
 vkf_status vkf_gpu_pipeline_cache_open(vkf_gpu_device *device, const void *bytes, size_t n);
 /* The bytes of the cache now; free them with vkf_env_free. *n is 0 if no cache was opened, and for drivers that put
- * nothing into it: those that keep compiled kernels themselves, and those that keep none. */
+ * nothing into it: those that keep compiled kernels themselves, and those that keep none. Of shader objects it is 0 as
+ * well if nothing was made that the cache did not have. */
 vkf_status vkf_gpu_pipeline_cache_take(vkf_gpu_device *device, void **bytes, size_t *n);
 /* The driver's statistics of a pipeline that was made with `statistics`, under the driver's names. If it compiled
  * several programs for the pipeline, each name begins with that of its program. *n is 0 where caps.pipeline_statistics

@@ -164,6 +164,16 @@ vkf_status vkf_gpu_table_load_device(vkf_gpu_device *device, bool has_labels) {
         (PFN_vkGetPipelineExecutableStatisticsKHR)get(device->handle, "vkGetPipelineExecutableStatisticsKHR");
     device->caps.pipeline_statistics = vk->GetPipelineExecutablePropertiesKHR && vk->GetPipelineExecutableStatisticsKHR;
   }
+#ifdef VK_EXT_shader_object
+  if (device->caps.shader_objects) {
+    vk->CreateShadersEXT = (PFN_vkCreateShadersEXT)get(device->handle, "vkCreateShadersEXT");
+    vk->DestroyShaderEXT = (PFN_vkDestroyShaderEXT)get(device->handle, "vkDestroyShaderEXT");
+    vk->GetShaderBinaryDataEXT = (PFN_vkGetShaderBinaryDataEXT)get(device->handle, "vkGetShaderBinaryDataEXT");
+    vk->CmdBindShadersEXT = (PFN_vkCmdBindShadersEXT)get(device->handle, "vkCmdBindShadersEXT");
+    device->caps.shader_objects =
+        vk->CreateShadersEXT && vk->DestroyShaderEXT && vk->GetShaderBinaryDataEXT && vk->CmdBindShadersEXT;
+  }
+#endif
   if (device->has_large_pages) {
     vk->GetMemoryHostPointerPropertiesEXT =
         (PFN_vkGetMemoryHostPointerPropertiesEXT)get(device->handle, "vkGetMemoryHostPointerPropertiesEXT");

@@ -112,6 +112,7 @@ static bool is_same(const vkf_gpu_pipeline *pipeline, const vkf_gpu_pipeline_par
 }
 
 static void destroy_pipeline(vkf_gpu_device *device, vkf_gpu_pipeline *pipeline) {
+  vkf_gpu_shader_destroy(device, pipeline);
   if (pipeline->handle) device->vk.DestroyPipeline(device->handle, pipeline->handle, NULL);
   vkf_env_free(device->env, pipeline->name);
   vkf_env_free(device->env, pipeline->constants);
@@ -125,6 +126,8 @@ typedef struct job {
   const vkf_gpu_pipeline_params *params;
   vkf_gpu_pipeline *pipeline; /* NULL once it is in the device's list */
   VkSpecializationMapEntry *entries;
+  uint64_t key;
+  const vkf_gpu_form *form; /* that it is made from; NULL: from SPIR-V */
   bool is_done;
   VkResult result;
   const char *what; /* the call that `result` is of */
@@ -136,6 +139,14 @@ typedef struct jobs {
   size_t n;
 } jobs;
 
+static void make_shader(const vkf_gpu_device *device, const VkSpecializationInfo *constants, job *j) {
+  j->what = "vkCreateShadersEXT";
+  j->result = vkf_gpu_shader_create(device, j->params, constants, j->form, j->pipeline);
+  if (j->result == VK_SUCCESS || !j->form) return;
+  j->form = NULL; /* the driver does not take it */
+  j->result = vkf_gpu_shader_create(device, j->params, constants, NULL, j->pipeline);
+}
+
 static void make(const vkf_gpu_device *device, job *j) {
   const vkf_gpu_pipeline_params *params = j->params;
   j->is_done = true;
@@ -144,6 +155,10 @@ static void make(const vkf_gpu_device *device, job *j) {
                                     .pMapEntries = j->entries,
                                     .dataSize = params->n_constants * sizeof(uint32_t),
                                     .pData = params->constants};
+  if (device->root->forms) {
+    make_shader(device, &constants, j);
+    return;
+  }
   VkShaderModuleCreateInfo code = {
       .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = params->code_bytes, .pCode = params->code};
   VkPipelineShaderStageRequiredSubgroupSizeCreateInfo required = {
@@ -208,6 +223,10 @@ static vkf_status begin_job(vkf_gpu_device *device, const vkf_gpu_pipeline_param
   pipeline->subgroup_size = params->subgroup_size;
   pipeline->subgroup_full = params->subgroup_full;
   pipeline->statistics = params->statistics;
+  if (device->root->forms && device->root->forms->is_open) {
+    j->key = vkf_gpu_shader_key(device, params);
+    j->form = vkf_gpu_forms_find(device->root->forms, j->key);
+  }
   return get_layout(device, params, &pipeline->layout);
 }
 
@@ -229,6 +248,8 @@ static vkf_status end_job(vkf_gpu_device *device, job *j) {
   if (failing && !strcmp(failing, j->params->name)) j->result = VK_ERROR_UNKNOWN;
   const vkf_status st = vkf_gpu_device_result(device, j->result, j->what);
   if (st != VKF_OK) return vkf_env_prefix(device->env, st, "pipeline %s: ", j->params->name);
+  if (device->root->forms && device->root->forms->is_open && !j->form)
+    VKF_CALL(vkf_gpu_shader_keep(device, j->key, j->pipeline));
   VKF_CALL(vkf_gpu_pipeline_count_spills(device, j->pipeline));
   device->root->n_pipelines++;
   j->pipeline->next = device->root->pipelines;
@@ -296,6 +317,9 @@ void vkf_gpu_pipelines_finish(vkf_gpu_device *device) {
     next = it->next;
     destroy_layout(device, it);
   }
+  if (device->forms) vkf_gpu_forms_finish(device->forms, device->env);
+  vkf_env_free(device->env, device->forms);
+  device->forms = NULL;
   if (device->pipeline_cache) device->vk.DestroyPipelineCache(device->handle, device->pipeline_cache, NULL);
   device->layouts = NULL;
   device->pipeline_cache = VK_NULL_HANDLE;

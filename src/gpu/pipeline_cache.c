@@ -1,8 +1,9 @@
 /* Pipeline cache: compiled kernels in the driver's own form, passed from one device object to a later one.
  *
- * Owns the VkPipelineCache that pipelines are made with. Refuses bytes that another driver, version or device wrote:
- * drivers should look at the header themselves, but not all do. Invariant: the driver gets only bytes that it wrote
- * itself, as far as the header says (Vulkan 1.3, 10.7.3: length, version 1, vendor, device, pipelineCacheUUID).
+ * Owns the VkPipelineCache that pipelines are made with, or in its place the forms of shader objects. Refuses bytes
+ * that another driver, version or device wrote: drivers should look at the header themselves, but not all do.
+ * Invariant: the driver gets only bytes that it wrote itself, as far as the header says (Vulkan 1.3, 10.7.3: length,
+ * version 1, vendor, device, pipelineCacheUUID).
  */
 #include <string.h>
 
@@ -22,6 +23,7 @@ bool vkf_gpu_pipeline_cache_fits(const vkf_caps *caps, const void *bytes, size_t
 vkf_status vkf_gpu_pipeline_cache_open(vkf_gpu_device *device, const void *bytes, size_t n) {
   VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
   if (device->pipeline_cache) return VKF_OK;
+  if (device->forms) return vkf_gpu_forms_open(device->forms, device->env, bytes, n);
   if (vkf_gpu_pipeline_cache_fits(&device->caps, bytes, n)) {
     info.initialDataSize = n;
     info.pInitialData = bytes;
@@ -33,6 +35,7 @@ vkf_status vkf_gpu_pipeline_cache_take(vkf_gpu_device *device, void **bytes, siz
   vkf_status st = VKF_OK;
   *bytes = NULL;
   *n = 0;
+  if (device->forms) return vkf_gpu_forms_take(device->forms, device->env, bytes, n);
   if (!device->pipeline_cache || device->root->lost) return VKF_OK;
   VKF_TRY(VKF_VK(device, GetPipelineCacheData, device->handle, device->pipeline_cache, n, NULL));
   if (*n <= HEADER_BYTES) { /* this driver keeps its kernels elsewhere, or not at all */

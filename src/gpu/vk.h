@@ -14,7 +14,12 @@
 #include <pthread.h>
 #include <vkformer/vulkan.h>
 
+#include "gpu/forms.h"
 #include "gpu/gpu.h"
+
+#ifndef VK_EXT_shader_object /* headers before 1.3.246: no pipeline is a shader object */
+VK_DEFINE_NON_DISPATCHABLE_HANDLE(VkShaderEXT)
+#endif
 
 /* ---- function tables --------------------------------------------------------------------------------------------- */
 
@@ -97,6 +102,12 @@ typedef struct vkf_vk_device {
   PFN_vkCmdEndDebugUtilsLabelEXT CmdEndDebugUtilsLabelEXT;
   PFN_vkGetPipelineExecutablePropertiesKHR GetPipelineExecutablePropertiesKHR;
   PFN_vkGetPipelineExecutableStatisticsKHR GetPipelineExecutableStatisticsKHR;
+#ifdef VK_EXT_shader_object
+  PFN_vkCreateShadersEXT CreateShadersEXT;
+  PFN_vkDestroyShaderEXT DestroyShaderEXT;
+  PFN_vkGetShaderBinaryDataEXT GetShaderBinaryDataEXT;
+  PFN_vkCmdBindShadersEXT CmdBindShadersEXT;
+#endif
 } vkf_vk_device;
 #undef VKF_VK_MEMBER
 
@@ -183,6 +194,9 @@ typedef struct vkf_gpu_features {
   VkPhysicalDeviceVulkanMemoryModelFeatures memory_model; /* cooperative matrices need it */
   VkPhysicalDeviceShaderIntegerDotProductFeatures integer_dot;
   VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables;
+#ifdef VK_EXT_shader_object
+  VkPhysicalDeviceShaderObjectFeaturesEXT shader_object;
+#endif
 #ifdef VKF_HAS_COOPMAT
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR coopmat;
 #endif
@@ -200,7 +214,7 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
 void vkf_gpu_features_from_chain(vkf_gpu_features *features, const void *chain);
 /* Adds the names of the extensions that the features need, unless the version includes them. */
 size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extensions *offered, const char **names);
-#define VKF_GPU_MAX_EXTENSIONS 11
+#define VKF_GPU_MAX_EXTENSIONS 12
 
 /* Everything of caps but the features; subgroup_size_control: what the properties allow. */
 void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint32_t instance_version,
@@ -271,6 +285,7 @@ struct vkf_gpu_pipeline {
   uint32_t spills; /* vkf_gpu_pipeline_spills() */
   vkf_gpu_layout *layout;
   VkPipeline handle;
+  VkShaderEXT shader;   /* in place of the handle; VK_NULL_HANDLE: none */
   _Atomic bool has_run; /* lavapipe compiles when a pipeline first runs */
   struct vkf_gpu_pipeline *next;
 };
@@ -324,7 +339,8 @@ struct vkf_gpu_device {
   _Atomic uint64_t now_bytes, peak_bytes;
   _Atomic uint64_t last_buffer_id; /* ids are never used again */
   vkf_gpu_faults faults;           /* counted down */
-  pthread_mutex_t pipelines_lock;  /* of the next four */
+  pthread_mutex_t pipelines_lock;  /* of the next five */
+  vkf_gpu_forms *forms;            /* pipelines are shader objects; NULL: they are not */
   vkf_gpu_layout *layouts;
   vkf_gpu_pipeline *pipelines;
   size_t n_pipelines;
@@ -405,6 +421,20 @@ void vkf_gpu_sets_finish(vkf_gpu_device *device, vkf_gpu_sets *sets);
 
 /* Whether the header says that this driver wrote these bytes, for this device. */
 bool vkf_gpu_pipeline_cache_fits(const vkf_caps *caps, const void *bytes, size_t n);
+
+/* ---- shader_objects.c: pipelines that are shader objects --------------------------------------------------------- */
+
+/* The key of its form. */
+uint64_t vkf_gpu_shader_key(const vkf_gpu_device *device, const vkf_gpu_pipeline_params *params);
+/* Into pipeline->shader, whose layout is there; from a form, or NULL from the SPIR-V of the parameters. Calls nothing
+ * but the driver. */
+VkResult vkf_gpu_shader_create(const vkf_gpu_device *device, const vkf_gpu_pipeline_params *params,
+                               const VkSpecializationInfo *constants, const vkf_gpu_form *form,
+                               vkf_gpu_pipeline *pipeline);
+/* Its form goes to those of the device. */
+vkf_status vkf_gpu_shader_keep(vkf_gpu_device *device, uint64_t key, const vkf_gpu_pipeline *pipeline);
+void vkf_gpu_shader_bind(const vkf_gpu_device *device, VkCommandBuffer commands, const vkf_gpu_pipeline *pipeline);
+void vkf_gpu_shader_destroy(const vkf_gpu_device *device, vkf_gpu_pipeline *pipeline);
 
 /* Destroys the staging buffers (buffer.c). */
 void vkf_gpu_staging_release(vkf_gpu_device *device);
