@@ -65,7 +65,7 @@ static VkResult allocate_of_type(vkf_gpu_buffer *buffer, uint64_t bytes, uint32_
 }
 
 static bool is_of_device(vkf_gpu_memory memory) {
-  return memory == VKF_GPU_MEMORY_DEVICE || memory == VKF_GPU_MEMORY_WEIGHTS;
+  return memory == VKF_GPU_MEMORY_DEVICE || memory == VKF_GPU_MEMORY_LARGE;
 }
 
 /* If a heap is full, tries the memory types of others: the part of a card's memory that the host sees, too, has only

@@ -318,7 +318,7 @@ uint32_t vkf_gpu_memory_type(const VkPhysicalDeviceMemoryProperties *properties,
   uint32_t type = UINT32_MAX;
   switch (memory) {
     case VKF_GPU_MEMORY_DEVICE:
-    case VKF_GPU_MEMORY_WEIGHTS:
+    case VKF_GPU_MEMORY_LARGE:
       /* Where host and device share their memory, the host writes weights in place. */
       if (kind == VKF_DEVICE_CPU || kind == VKF_DEVICE_INTEGRATED)
         type = best_type(properties, allowed, local | mapped, cached, 0);

@@ -89,8 +89,8 @@ bool vkf_gpu_validation_enabled(const vkf_gpu_device *device);
 /* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
 typedef enum vkf_gpu_memory {
-  VKF_GPU_MEMORY_DEVICE,  /* activations: device-local; mapped where caps.host_visible says so */
-  VKF_GPU_MEMORY_WEIGHTS, /* the same, written as a whole: in large pages where a CPU driver takes memory of ours */
+  VKF_GPU_MEMORY_DEVICE,  /* device-local; mapped where caps.host_visible says so */
+  VKF_GPU_MEMORY_LARGE,   /* the same, most of it written: in large pages where a CPU driver takes memory of ours */
   VKF_GPU_MEMORY_UPLOAD,  /* written by the host, read by kernels and indirect dispatches; always mapped, coherent */
   VKF_GPU_MEMORY_READBACK /* written by kernels, read by the host; always mapped, coherent, cached where that exists */
 } vkf_gpu_memory;

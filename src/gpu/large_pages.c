@@ -1,10 +1,10 @@
-/* Large pages: memory of our own for weights on a CPU driver, which imports it (VK_EXT_external_memory_host).
+/* Large pages: memory of our own on a CPU driver, which imports it (VK_EXT_external_memory_host).
  *
  * Owns the mapping until the last buffer in it is destroyed: several devices may each have a buffer in the same
  * memory, as workers on software drivers do with their weights. A buffer that cannot have large pages gets the
  * driver's own memory. That memory is in pages of 4 KiB (of a file in memory, in newer lavapipe), whose faults took
- * most of the time of loading. Buffers that may stay empty, such as keys and values, have small pages: with large ones
- * a corpus took 40 % more memory and no less time.
+ * most of the time of loading. In a virtual machine, where a missed TLB costs more, it also takes part of every step.
+ * Buffers that may stay empty in many places have small pages.
  */
 #define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
 #include <stdatomic.h>
@@ -56,7 +56,7 @@ static VkResult import(vkf_gpu_buffer *buffer) {
   if (r != VK_SUCCESS) return r;
   device->vk.GetBufferMemoryRequirements(device->handle, buffer->handle, &need);
   const uint32_t type = vkf_gpu_memory_type(&device->memory_properties, need.memoryTypeBits & found.memoryTypeBits,
-                                            device->caps.kind, VKF_GPU_MEMORY_WEIGHTS);
+                                            device->caps.kind, VKF_GPU_MEMORY_LARGE);
   if (type == UINT32_MAX || need.size > buffer->host_bytes) return VK_ERROR_FEATURE_NOT_PRESENT;
   const VkPhysicalDeviceMemoryProperties *properties = &device->memory_properties;
   if (buffer->host_bytes > properties->memoryHeaps[properties->memoryTypes[type].heapIndex].size)
@@ -83,7 +83,7 @@ bool vkf_gpu_large_pages_map(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
 #ifdef MADV_HUGEPAGE
   const vkf_gpu_device *device = buffer->device;
   const vkf_gpu_faults *faults = &device->root->faults; /* of the driver's memory */
-  if (!device->has_large_pages || memory != VKF_GPU_MEMORY_WEIGHTS || buffer->bytes < LEAST_BYTES) return false;
+  if (!device->has_large_pages || memory != VKF_GPU_MEMORY_LARGE || buffer->bytes < LEAST_BYTES) return false;
   if (faults->fail_allocation || faults->end_at) return false;
   buffer->host_bytes = VKF_ROUND_UP(buffer->bytes + sizeof(host_end), LARGE_PAGE);
   buffer->host = map(buffer->host_bytes);

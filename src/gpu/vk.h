@@ -361,7 +361,8 @@ struct vkf_gpu_buffer {
 
 /* Does large_pages.c serve such a device, if it has VK_EXT_external_memory_host? */
 bool vkf_gpu_large_pages_wanted(const vkf_caps *caps);
-/* Gives memory of ours to a buffer of weights that has no handle yet. false: it gets none and uses the driver's. */
+/* Gives memory of ours to a buffer that has no handle yet, if it may have it. false: it gets none and uses the
+ * driver's. */
 bool vkf_gpu_large_pages_map(vkf_gpu_buffer *buffer, vkf_gpu_memory memory);
 /* The same memory as another buffer has, of any device. */
 bool vkf_gpu_large_pages_join(vkf_gpu_buffer *buffer, const vkf_gpu_buffer *of);

@@ -52,7 +52,7 @@ struct vkf_weights {
 #define VKF_STATE_POOLS "state", VKF_GPU_MEMORY_DEVICE
 #define VKF_STEP_POOLS "step", VKF_GPU_MEMORY_UPLOAD
 #define VKF_RESULT_POOLS "results", VKF_GPU_MEMORY_READBACK
-#define VKF_ACTIVATION_POOLS "activations", VKF_GPU_MEMORY_DEVICE
+#define VKF_ACTIVATION_POOLS "activations", VKF_GPU_MEMORY_LARGE
 
 /* Lenders of what their borrowers hold. */
 struct vkf_memory {

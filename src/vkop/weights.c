@@ -101,7 +101,7 @@ static vkf_status place_weights(vkf_weights *w, const vkf_weights *same, bool *s
   uint64_t most = VKF_MIN(POOL_BYTES, vkf_vkop_pools_limit(device));
   VKF_CALL(cut_weights(w, align));
   for (uint32_t i = 0; i < w->n; i++) most = VKF_MAX(most, shard_bytes(w, i, w->shards[w->first_shard[i]].rows, align));
-  vkf_vkop_pools_init(&w->pools, NULL, device, "weights", VKF_GPU_MEMORY_WEIGHTS, most);
+  vkf_vkop_pools_init(&w->pools, NULL, device, "weights", VKF_GPU_MEMORY_LARGE, most);
   VKF_CALL(place_shards(w, align));
   *shared = same && is_stored_as(w, same);
   if (*shared) VKF_CALL(vkf_vkop_pools_share(&w->pools, &same->pools, shared));
