@@ -427,6 +427,74 @@ static void a_step_allocates_nothing(void **state) {
   close_bench(&b);
 }
 
+/* Kernels of a plan for few rows are made when they pay: at once where there is no plan for more. */
+static void few_rows_take_a_larger_plan(void **state) {
+  const vkf_steps_params params = {.n_sources = 8, .each = 1, .slot_tokens = N, .is_own = true};
+  bench b;
+  vkf_steps steps;
+  const vkf_cached_plan *all, *few, *again;
+  open_bench(&b, *state, LLAMA);
+  const bool waits = b.d->device->info.kind == VKF_DEVICE_CPU;
+  const uint64_t n_parameters = vkf_model_net_info(b.model->net)->n_parameters;
+  uint64_t *read = &b.session->plan_cache.few_rows_read;
+
+  ok(&b, vkf_engine_steps_init(&steps, b.session, &params));
+  ok(&b, vkf_engine_steps_plan(&steps, 1, true, &few));
+  ok(&b, vkf_engine_steps_plan(&steps, 8, true, &all));
+  ok(&b, vkf_engine_steps_plan(&steps, 2, true, &again));
+  assert_true(few != all && again == few && *read == 0);
+  vkf_engine_steps_finish(&steps);
+
+  ok(&b, vkf_engine_steps_init(&steps, b.session, &params));
+  ok(&b, vkf_engine_steps_plan(&steps, 8, true, &all));
+  for (uint32_t i = 1; i < 4 && waits; i++) {
+    ok(&b, vkf_engine_steps_plan(&steps, 1 + i % 2, true, &few));
+    assert_true(few == all && *read == i * n_parameters);
+  }
+  ok(&b, vkf_engine_steps_plan(&steps, 3, true, &few)); /* more than a fourth */
+  assert_true(few == all && *read == (waits ? 3 * n_parameters : 0));
+  if (waits) *read = UINT64_MAX / 2;
+  ok(&b, vkf_engine_steps_plan(&steps, 1, true, &few));
+  assert_ptr_not_equal(few, all);
+  *read = 0;
+  ok(&b, vkf_engine_steps_plan(&steps, 1, true, &again));
+  assert_true(again == few && *read == 0);
+  vkf_engine_steps_finish(&steps);
+  close_bench(&b);
+}
+
+/* Whether a cache whose sequences take that many bytes each, of every layer, is in large pages. */
+static bool is_in_large_pages(const bench *b, const vkf_plan *plan, uint64_t bytes) {
+  vkf_plan longer = *plan;
+  vkf_state *state = NULL;
+  vkf_slot *slots = malloc(plan->n_slots * sizeof *slots);
+  assert_non_null(slots);
+  memcpy(slots, plan->slots, plan->n_slots * sizeof *slots);
+  longer.slots = slots;
+  for (vkf_slot *slot = slots; slot < slots + plan->n_slots; slot++) {
+    if (slot->kind != VKF_SLOT_STATE) continue;
+    const uint64_t each = vkf_slot_stored_bytes(slot) / slot->extent[0].cap / slot->extent[1].cap;
+    slot->extent[1].cap = (uint32_t)VKF_CEIL_DIV(bytes, each);
+  }
+  ok(b, b->session->backend->table->state_create(b->session->backend, &longer, NULL, &state));
+  const bool is_large = state->pools.memory == VKF_GPU_MEMORY_LARGE;
+  b->session->backend->table->state_destroy(&state);
+  free(slots);
+  return is_large;
+}
+
+static void long_caches_are_in_large_pages(void **state) {
+  bench b;
+  const vkf_cached_plan *cached;
+  open_bench(&b, *state, LLAMA);
+  if (b.session->gpu) {
+    ok(&b, vkf_engine_steps_plan(&b.session->slots->steps, 1, true, &cached));
+    assert_false(is_in_large_pages(&b, cached->plan, 512 << 10));
+    assert_true(is_in_large_pages(&b, cached->plan, 1 << 20));
+  }
+  close_bench(&b);
+}
+
 /* What was fed is not computed again: a second turn runs its own ids, not those of the first. */
 static void a_second_turn_runs_its_own_ids(void **state) {
   if (getenv("VKF_TEST_LIMITS")) skip(); /* the session is the same, and kernels of a GPU take seconds to compile */
@@ -465,4 +533,5 @@ static void a_second_turn_runs_its_own_ids(void **state) {
 DRIVER_MAIN(DRIVER_TEST(fed_in_any_way), DRIVER_TEST(side_by_side), DRIVER_TEST(truncated_and_copied),
             DRIVER_TEST(saved_and_restored), DRIVER_TEST(saved_in_a_file), DRIVER_TEST(what_does_not_belong),
             DRIVER_TEST(other_files_do_not_belong), DRIVER_TEST(too_many_slots), DRIVER_TEST(bad_arguments),
-            DRIVER_TEST(a_step_allocates_nothing), DRIVER_TEST_PLAIN(a_second_turn_runs_its_own_ids))
+            DRIVER_TEST(a_step_allocates_nothing), DRIVER_TEST(few_rows_take_a_larger_plan),
+            DRIVER_TEST(long_caches_are_in_large_pages), DRIVER_TEST_PLAIN(a_second_turn_runs_its_own_ids))
