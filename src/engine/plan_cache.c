@@ -209,9 +209,12 @@ static program_entry *find(const vkf_bucket *c, const vkf_plan_request *request)
   return e;
 }
 
-bool vkf_engine_plan_is_made(const vkf_bucket *c, const vkf_plan_request *wanted) {
+bool vkf_engine_plan_has_run(const vkf_plan_cache *p, const vkf_bucket *c, const vkf_plan_request *wanted) {
   const vkf_plan_request request = in_bucket(c, wanted);
-  return find(c, &request) != NULL;
+  const program_entry *e = find(c, &request);
+  vkf_block_stats s = {0};
+  if (e) p->backend->table->block_stats(e->cached.program, 0, &s);
+  return s.n_records > 0;
 }
 
 vkf_status vkf_engine_plan_get(vkf_plan_cache *p, vkf_bucket *c, const vkf_plan_request *wanted,

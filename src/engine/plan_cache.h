@@ -61,8 +61,8 @@ vkf_need_sizes vkf_engine_bucket_sizes(const vkf_bucket *bucket);
  * up; the other sizes are the bucket's. */
 vkf_status vkf_engine_plan_get(vkf_plan_cache *cache, vkf_bucket *bucket, const vkf_plan_request *request,
                                const vkf_cached_plan **out);
-/* Whether the bucket has that plan already. */
-bool vkf_engine_plan_is_made(const vkf_bucket *bucket, const vkf_plan_request *request);
+/* Whether the bucket has that plan, and it has run. */
+bool vkf_engine_plan_has_run(const vkf_plan_cache *cache, const vkf_bucket *bucket, const vkf_plan_request *request);
 /* The smallest number that holds n: of rows among 1, 2, 4 .. 32 and the multiples of 32; of lengths among 8, 16 and the
  * multiples of 32. */
 uint32_t vkf_engine_round_rows(uint32_t n);

@@ -221,19 +221,19 @@ static vkf_plan_request request_of(const vkf_steps *s, const submit *part, uint3
 }
 
 /* There are plans for single ids in all slots, in a fourth of them, and so on, for when few are left. On a software
- * driver a step of few rows takes a plan for more that is there, until one of its own pays. The bits are the same,
+ * driver a step of few rows takes a plan for more that has run, until one of its own pays. The bits are the same,
  * because kernels of software drivers add up in one order. */
 static vkf_status get_plan(vkf_steps *s, const submit *part, const vkf_cached_plan **out) {
   const vkf_model *model = s->session->model;
   vkf_plan_cache *cache = &s->session->plan_cache;
-  uint32_t singles = s->caps.R, made = 0;
+  uint32_t singles = s->caps.R, used = 0;
   for (uint32_t n = singles; part->longest == 1 && n >= part->n_ids; n /= 4) {
     const vkf_plan_request request = request_of(s, part, n);
-    if (vkf_engine_plan_is_made(s->bucket, &request)) made = n;
+    if (vkf_engine_plan_has_run(cache, s->bucket, &request)) used = n;
     singles = n;
   }
-  if (model->dev->info.kind == VKF_DEVICE_CPU && made > singles && cache->few_rows_read < FEW_ROWS_READ) {
-    singles = made;
+  if (model->dev->info.kind == VKF_DEVICE_CPU && used > singles && cache->few_rows_read < FEW_ROWS_READ) {
+    singles = used;
     cache->few_rows_read += vkf_model_net_info(model->net)->n_parameters;
   }
   const vkf_plan_request request = request_of(s, part, singles);

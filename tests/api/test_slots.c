@@ -427,39 +427,47 @@ static void a_step_allocates_nothing(void **state) {
   close_bench(&b);
 }
 
-/* Kernels of a plan for few rows are made when they pay: at once where there is no plan for more. */
+/* An id in each of the first slots. */
+static void step_all(const bench *b, size_t n_slots) {
+  for (size_t slot = 0; slot < n_slots; slot++) ok(b, vkf_session_feed(b->session, slot, b->ids, 1, 1));
+  ok(b, vkf_session_step(b->session));
+}
+
+/* Kernels of a plan for few rows are made when they pay: at once where no plan for more has run. */
 static void few_rows_take_a_larger_plan(void **state) {
-  const vkf_steps_params params = {.n_sources = 8, .each = 1, .slot_tokens = N, .is_own = true};
+  enum { SLOTS = 8 };
+  const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = SLOTS, .slot_tokens = N + 9};
   bench b;
-  vkf_steps steps;
-  const vkf_cached_plan *all, *few, *again;
   open_bench(&b, *state, LLAMA);
   const bool waits = b.d->device->info.kind == VKF_DEVICE_CPU;
   const uint64_t n_parameters = vkf_model_net_info(b.model->net)->n_parameters;
+  vkf_session *small = b.session;
+  b.session = NULL;
+
+  driver_ok(*state, vkf_session_create(b.model, &params, &b.session));
+  const uint64_t *first = &b.session->plan_cache.few_rows_read;
+  feed(&b, 0, 0, 1); /* one of its own */
+  for (size_t slot = 1; slot < SLOTS; slot++) ok(&b, vkf_session_feed(b.session, slot, b.ids, 1, 1));
+  ok(&b, vkf_session_step(b.session));
+  feed(&b, 0, 1, 2); /* has it still */
+  assert_int_equal(*first, 0);
+  vkf_session_destroy(&b.session);
+
+  driver_ok(*state, vkf_session_create(b.model, &params, &b.session));
   uint64_t *read = &b.session->plan_cache.few_rows_read;
-
-  ok(&b, vkf_engine_steps_init(&steps, b.session, &params));
-  ok(&b, vkf_engine_steps_plan(&steps, 1, true, &few));
-  ok(&b, vkf_engine_steps_plan(&steps, 8, true, &all));
-  ok(&b, vkf_engine_steps_plan(&steps, 2, true, &again));
-  assert_true(few != all && again == few && *read == 0);
-  vkf_engine_steps_finish(&steps);
-
-  ok(&b, vkf_engine_steps_init(&steps, b.session, &params));
-  ok(&b, vkf_engine_steps_plan(&steps, 8, true, &all));
-  for (uint32_t i = 1; i < 4 && waits; i++) {
-    ok(&b, vkf_engine_steps_plan(&steps, 1 + i % 2, true, &few));
-    assert_true(few == all && *read == i * n_parameters);
+  step_all(&b, SLOTS);
+  for (size_t i = 1; i < 4; i++) {
+    feed(&b, 0, i, i + 1);
+    assert_int_equal(*read, waits ? i * n_parameters : 0);
   }
-  ok(&b, vkf_engine_steps_plan(&steps, 3, true, &few)); /* more than a fourth */
-  assert_true(few == all && *read == (waits ? 3 * n_parameters : 0));
   if (waits) *read = UINT64_MAX / 2;
-  ok(&b, vkf_engine_steps_plan(&steps, 1, true, &few));
-  assert_ptr_not_equal(few, all);
+  feed(&b, 0, 4, 5);
+  assert_int_equal(*read, waits ? UINT64_MAX / 2 : 0);
   *read = 0;
-  ok(&b, vkf_engine_steps_plan(&steps, 1, true, &again));
-  assert_true(again == few && *read == 0);
-  vkf_engine_steps_finish(&steps);
+  feed(&b, 0, 5, 6); /* it has run */
+  assert_int_equal(*read, 0);
+  vkf_session_destroy(&b.session);
+  b.session = small;
   close_bench(&b);
 }
 
