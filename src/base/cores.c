@@ -1,14 +1,16 @@
 /* cores: the only way to use several of the host's cores at once; how many there are, and how much memory.
  *
- * Threads exist only while vkf_parallel() runs. If the system starts none, the caller's thread does all the work.
+ * Its threads exist only while vkf_parallel() runs. If the system starts none, the caller's thread does all the work.
  * Invariant: every part is called exactly once, and all calls have returned when vkf_parallel() returns.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "base/base.h"
 
-#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
+
+#include "base/threads.h"
 
 uint32_t vkf_cores(void) {
 #ifdef CPU_COUNT
@@ -23,6 +25,19 @@ uint32_t vkf_cores(void) {
 uint64_t vkf_host_bytes(void) {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
+int vkf_thread_start(pthread_t *thread, void *(*run)(void *user), void *user) {
+#ifdef _WIN32 /* has none */
+  return pthread_create(thread, NULL, run, user);
+#else
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* which a new thread inherits */
+  const int failed = pthread_create(thread, NULL, run, user);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return failed;
+#endif
 }
 
 /* What the threads share: each takes the next part until none is left. */
@@ -58,8 +73,7 @@ void vkf_parallel(size_t n, uint32_t most, vkf_part_fn *part, void *user) {
   uint32_t started = 1; /* the caller's thread is the first */
   pthread_mutex_init(&w.lock, NULL);
   for (uint32_t i = 0; i < VKF_MAX_THREADS; i++) workers[i] = (worker){.work = &w, .index = i};
-  while (started < wanted && pthread_create(&workers[started].thread, NULL, take_parts, &workers[started]) == 0)
-    started++;
+  while (started < wanted && vkf_thread_start(&workers[started].thread, take_parts, &workers[started]) == 0) started++;
   take_parts(&workers[0]);
   while (started > 1) pthread_join(workers[--started].thread, NULL);
   pthread_mutex_destroy(&w.lock);

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/threads.h"
 #include "gpu/vk.h"
 
 #if defined(__linux__)
@@ -145,7 +146,7 @@ static void start(vkf_gpu_awake *a) {
     spinner *s = &a->spinners[a->n_spinners];
     if (!CPU_ISSET(core, &a->cores)) continue;
     *s = (spinner){.awake = a, .core = core};
-    if (vkf_gpu_thread_start(&s->thread, spin, s) != 0) break;
+    if (vkf_thread_start(&s->thread, spin, s) != 0) break;
     a->n_spinners++;
   }
 }

@@ -8,12 +8,12 @@
 #define _GNU_SOURCE /* pthread_setaffinity_np */
 #include <stdlib.h>
 
+#include "base/threads.h"
 #include "gpu/vk.h"
 
 #if defined(__linux__)
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 enum { ROUNDS = 8, MAX_THREADS = 64 };
 #define LONG_NS (UINT64_C(200) * 1000)
@@ -73,15 +73,6 @@ static uint64_t time_round(lockstep *l, int round, uint32_t n) {
   return vkf_clock_ns() - begin;
 }
 
-int vkf_gpu_thread_start(pthread_t *thread, void *(*run)(void *user), void *user) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* which a new thread inherits */
-  const int failed = pthread_create(thread, NULL, run, user);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return failed;
-}
-
 uint64_t vkf_gpu_lockstep_ns(void) {
   lockstep l = {
       .lock = PTHREAD_MUTEX_INITIALIZER, .begins = PTHREAD_COND_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
@@ -90,7 +81,7 @@ uint64_t vkf_gpu_lockstep_ns(void) {
   uint32_t n = 0;
   if (sched_getaffinity(0, sizeof l.cores, &l.cores) != 0) return 0;
   const uint32_t wanted = VKF_MIN((uint32_t)CPU_COUNT(&l.cores), MAX_THREADS);
-  while (n < wanted && vkf_gpu_thread_start(&threads[n], compute, &l) == 0) n++;
+  while (n < wanted && vkf_thread_start(&threads[n], compute, &l) == 0) n++;
   for (int i = 0; i < ROUNDS; i++) ns[i] = time_round(&l, i + 1, n);
   pthread_mutex_lock(&l.lock);
   l.round = -1;

@@ -22,7 +22,7 @@ bool vkf_gpu_pipeline_cache_fits(const vkf_caps *caps, const void *bytes, size_t
 
 vkf_status vkf_gpu_pipeline_cache_open(vkf_gpu_device *device, const void *bytes, size_t n) {
   VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-  if (device->pipeline_cache) return VKF_OK;
+  if (device->pipeline_cache || (device->forms && device->forms->is_open)) return VKF_OK;
   if (device->forms) return vkf_gpu_forms_open(device->forms, device->env, bytes, n);
   if (vkf_gpu_pipeline_cache_fits(&device->caps, bytes, n)) {
     info.initialDataSize = n;

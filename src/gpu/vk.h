@@ -388,9 +388,6 @@ void vkf_gpu_awake_decide(vkf_gpu_awake *awake, vkf_env *env, uint64_t (*round_n
 /* lockstep.c: the median time of rounds in which a thread on each core of the caller's computes, up to 0.2 ms, and
  * waits for the others. */
 uint64_t vkf_gpu_lockstep_ns(void);
-/* A thread that takes no signals: those of the process are for the host's threads. As pthread_create() without
- * attributes. */
-int vkf_gpu_thread_start(pthread_t *thread, void *(*run)(void *user), void *user);
 
 /* ---- a block's descriptor sets ----------------------------------------------------------------------------------- */
 

@@ -4,8 +4,8 @@
  * hash of the driver's bytes, since drivers do not check them. Invariant: if anything is wrong with the file, kernels
  * are compiled again.
  *
- * Drivers that keep a cache on disk themselves do not need this; a driver that puts nothing into the cache gets no
- * file.
+ * Drivers that keep all that they make on disk themselves do not need this; a driver that puts nothing into the cache
+ * gets no file. Of lavapipe, which keeps a part, the file has the rest (gpu/shader_objects.c).
  */
 #ifndef VKF_TUNE_COMPILED_H
 #define VKF_TUNE_COMPILED_H

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,6 +35,7 @@ typedef struct counts {
   uint32_t calls[N];    /* of a part */
   uint32_t by[THREADS]; /* parts of a thread */
   pthread_t thread[THREADS];
+  sigset_t blocked[THREADS];
 } counts;
 
 static void count(void *user, uint32_t thread, size_t i) {
@@ -41,6 +43,7 @@ static void count(void *user, uint32_t thread, size_t i) {
   c->calls[i]++;
   c->by[thread]++; /* nobody else has this index now */
   c->thread[thread] = pthread_self();
+  pthread_sigmask(SIG_SETMASK, NULL, &c->blocked[thread]);
 }
 
 static void run(size_t n, uint32_t most, int allowed) {
@@ -53,6 +56,8 @@ static void run(size_t n, uint32_t most, int allowed) {
   for (size_t i = 0; i < N; i++) assert_int_equal(c.calls[i], i < n);
   for (uint32_t t = 0; t < THREADS; t++) all += c.by[t];
   assert_int_equal(all, n);
+  for (uint32_t t = 0; t < THREADS; t++) /* signals are for the caller */
+    if (c.by[t] > 0) assert_int_equal(sigismember(&c.blocked[t], SIGUSR1), t > 0);
   if (c.by[0] > 0) assert_true(pthread_equal(c.thread[0], pthread_self()));
   if (allowed == 0) assert_int_equal(c.by[0], n);
 }
