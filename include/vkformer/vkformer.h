@@ -164,9 +164,9 @@ typedef struct vkf_context_params {
   const vkf_allocator *allocator; /* NULL: malloc */
   const char *const *icd_files;   /* additional Vulkan driver manifests, or NULL */
   size_t n_icd_files;
-  /* Keeps measured times of kernels and checks of drivers. NULL: the environment variable VKF_CACHE_DIR, else
-   * $XDG_CACHE_HOME/vkformer, else ~/.cache/vkformer. "": no folder. A cache that is damaged, belongs to another user
-   * or cannot be written is no error. */
+  /* Keeps measured times of kernels, checks of drivers, and kernels as a driver made them. NULL: the environment
+   * variable VKF_CACHE_DIR, else $XDG_CACHE_HOME/vkformer, else ~/.cache/vkformer. "": no folder. A cache that is
+   * damaged, belongs to another user or cannot be written is no error. */
   const char *cache_folder;
   /* The reproducible mode: all devices of this context, "ref" included, give the same bits. Slower (docs/numerics.md).
    */
