@@ -226,13 +226,14 @@ static vkf_plan_request request_of(const vkf_steps *s, const submit *part, uint3
 static vkf_status get_plan(vkf_steps *s, const submit *part, const vkf_cached_plan **out) {
   const vkf_model *model = s->session->model;
   vkf_plan_cache *cache = &s->session->plan_cache;
+  const bool waits = model->dev->info.kind == VKF_DEVICE_CPU && cache->few_rows_read < FEW_ROWS_READ;
   uint32_t singles = s->caps.R, used = 0;
   for (uint32_t n = singles; part->longest == 1 && n >= part->n_ids; n /= 4) {
     const vkf_plan_request request = request_of(s, part, n);
-    if (vkf_engine_plan_has_run(cache, s->bucket, &request)) used = n;
+    if (waits && vkf_engine_plan_has_run(cache, s->bucket, &request)) used = n;
     singles = n;
   }
-  if (model->dev->info.kind == VKF_DEVICE_CPU && used > singles && cache->few_rows_read < FEW_ROWS_READ) {
+  if (used > singles) {
     singles = used;
     cache->few_rows_read += vkf_model_net_info(model->net)->n_parameters;
   }
