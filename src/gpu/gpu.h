@@ -159,6 +159,11 @@ static inline bool vkf_gpu_wants_full(const vkf_caps *caps, uint32_t workgroup, 
   return subgroup_size && subgroup_size < workgroup && caps->subgroup_full;
 }
 
+/* Must the pipeline request its size of subgroups? Not where the device has only one. */
+static inline bool vkf_gpu_requests_size(const vkf_caps *caps, uint32_t subgroup_size) {
+  return subgroup_size && caps->subgroup_min != caps->subgroup_max;
+}
+
 /* Makes those of the `n` that do not exist yet, with a thread on each core: drivers compile here. After a failure (the
  * first one's is recorded) some of them may have been made; pointers in params are needed during the call alone. */
 vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, size_t n);

@@ -174,8 +174,7 @@ static void make(const vkf_gpu_device *device, job *j) {
                                                 .pName = "main",
                                                 .pSpecializationInfo = params->n_constants ? &constants : NULL},
                                       .layout = j->pipeline->layout->pipeline};
-  if (params->subgroup_size != 0 && device->caps.subgroup_min != device->caps.subgroup_max)
-    info.stage.pNext = &required;
+  if (vkf_gpu_requests_size(&device->caps, params->subgroup_size)) info.stage.pNext = &required;
   if (params->statistics && device->caps.pipeline_statistics)
     info.flags |= VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR;
   if (params->subgroup_full) info.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
@@ -206,6 +205,11 @@ static void make_all(const vkf_gpu_device *device, jobs *all) {
   vkf_gpu_compile_end(alone);
 }
 
+/* Whether forms go on to a later device. */
+static bool keeps_forms(const vkf_gpu_device *device) {
+  return device->root->forms && device->root->forms->is_open;
+}
+
 /* All of a job that needs the environment: memory and the layout. */
 static vkf_status begin_job(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, job *j) {
   VKF_CALL(check(device, params));
@@ -223,7 +227,7 @@ static vkf_status begin_job(vkf_gpu_device *device, const vkf_gpu_pipeline_param
   pipeline->subgroup_size = params->subgroup_size;
   pipeline->subgroup_full = params->subgroup_full;
   pipeline->statistics = params->statistics;
-  if (device->root->forms && device->root->forms->is_open) {
+  if (keeps_forms(device)) {
     j->key = vkf_gpu_shader_key(device, params);
     j->form = vkf_gpu_forms_find(device->root->forms, j->key);
   }
@@ -248,8 +252,7 @@ static vkf_status end_job(vkf_gpu_device *device, job *j) {
   if (failing && !strcmp(failing, j->params->name)) j->result = VK_ERROR_UNKNOWN;
   const vkf_status st = vkf_gpu_device_result(device, j->result, j->what);
   if (st != VKF_OK) return vkf_env_prefix(device->env, st, "pipeline %s: ", j->params->name);
-  if (device->root->forms && device->root->forms->is_open && !j->form)
-    VKF_CALL(vkf_gpu_shader_keep(device, j->key, j->pipeline));
+  if (keeps_forms(device) && !j->form) VKF_CALL(vkf_gpu_shader_keep(device, j->key, j->pipeline));
   VKF_CALL(vkf_gpu_pipeline_count_spills(device, j->pipeline));
   device->root->n_pipelines++;
   j->pipeline->next = device->root->pipelines;

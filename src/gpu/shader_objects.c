@@ -31,9 +31,8 @@ VkResult vkf_gpu_shader_create(const vkf_gpu_device *device, const vkf_gpu_pipel
   const VkShaderRequiredSubgroupSizeCreateInfoEXT required = {
       .sType = VK_STRUCTURE_TYPE_SHADER_REQUIRED_SUBGROUP_SIZE_CREATE_INFO_EXT,
       .requiredSubgroupSize = params->subgroup_size};
-  const bool chosen = params->subgroup_size != 0 && device->caps.subgroup_min != device->caps.subgroup_max;
   VkShaderCreateInfoEXT info = {.sType = VK_STRUCTURE_TYPE_SHADER_CREATE_INFO_EXT,
-                                .pNext = chosen ? &required : NULL,
+                                .pNext = vkf_gpu_requests_size(&device->caps, params->subgroup_size) ? &required : NULL,
                                 .flags = params->subgroup_full ? VK_SHADER_CREATE_REQUIRE_FULL_SUBGROUPS_BIT_EXT : 0,
                                 .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                                 .codeType = form ? VK_SHADER_CODE_TYPE_BINARY_EXT : VK_SHADER_CODE_TYPE_SPIRV_EXT,
