@@ -25,6 +25,14 @@ static void is(vkf_gpu_forms *f, uint64_t key, const char *text) {
   assert_int_equal((uintptr_t)form->bytes % 16, 0); /* vkCreateShadersEXT asks for it */
 }
 
+/* All that a test had is given back. */
+static void end(vkf_env *env, void *bytes, vkf_gpu_forms *f, vkf_gpu_forms *g) {
+  vkf_env_free(env, bytes);
+  vkf_gpu_forms_finish(f, env);
+  vkf_gpu_forms_finish(g, env);
+  assert_int_equal(env->live_bytes, 0);
+}
+
 static void what_was_added_comes_back(void **state) {
   (void)state;
   vkf_env env;
@@ -49,10 +57,7 @@ static void what_was_added_comes_back(void **state) {
   size_t n_none = 99;
   assert_int_equal(vkf_gpu_forms_take(&g, &env, &none, &n_none), VKF_OK); /* the file has them already */
   assert_true(!none && n_none == 0);
-  vkf_env_free(&env, bytes);
-  vkf_gpu_forms_finish(&f, &env);
-  vkf_gpu_forms_finish(&g, &env);
-  assert_int_equal(env.live_bytes, 0);
+  end(&env, bytes, &f, &g);
 }
 
 static void damaged_bytes_give_what_is_whole(void **state) {
@@ -83,9 +88,7 @@ static void damaged_bytes_give_what_is_whole(void **state) {
   memset((char *)bytes + 16, 0xff, 8); /* more bytes than there are */
   assert_int_equal(vkf_gpu_forms_open(&g, &env, bytes, n), VKF_OK);
   assert_null(g.first);
-  vkf_env_free(&env, bytes);
-  vkf_gpu_forms_finish(&f, &env);
-  assert_int_equal(env.live_bytes, 0);
+  end(&env, bytes, &f, &g);
 }
 
 /* Eight MiB are kept: the least recently used go first. */
@@ -108,10 +111,7 @@ static void what_is_used_stays(void **state) {
     assert_true(!!form == (key == 1 || key > 3));
     if (form) assert_true(form->bytes[0] == key && form->bytes[EACH - 1] == key);
   }
-  vkf_env_free(&env, bytes);
-  vkf_gpu_forms_finish(&f, &env);
-  vkf_gpu_forms_finish(&g, &env);
-  assert_int_equal(env.live_bytes, 0);
+  end(&env, bytes, &f, &g);
 }
 
 /* Everything that the driver compiles in is in the key. */
