@@ -3,11 +3,11 @@
 // (rows), bias, residual, out, scales of rows if the format has them, a word that becomes 1 if some x or w cannot be
 // stored as f16. K is a multiple of 8.
 // x is rounded to f16 on its way to shared memory. Weights in bf16 become f16 there, too, which is exact from 2^-14 on,
-// and so do the whole numbers of int8. While a slice of BK is multiplied, the next AHEAD are on their way from memory
-// to registers. Shared memory has two slices, so one barrier a slice is enough.
-// HALVES: x is in f16 already, as round_halves.comp leaves it. Where w is, too (PUT_FIRST), a slice goes to shared
-// memory before the one in front of it is multiplied. Elsewhere it goes afterwards, so that numbers become f16 while
-// matrix cores are still busy, and two are on their way.
+// and so do the whole numbers of int8. Shared memory has two slices of BK. While one is multiplied, the next goes there
+// and the one behind it is on its way from memory to registers. The matrices of a step of MATRIX_K are loaded while
+// those of the step before are multiplied, also across the barrier between two slices: so matrix cores have work when
+// subgroups meet there. A slice has an even number of steps.
+// HALVES: x is in f16 already, as round_halves.comp leaves it.
 // SPLIT: the workgroups share K, too. z is the number of a split of SPLIT_K, which is a multiple of BK. They leave
 // partial sums, which matmul_combine.comp adds up. Operands: x, w, partial sums, the word.
 //
@@ -70,23 +70,16 @@ const uint STRIDE = DEPTH + 1; // of its rows: one more, so that neighbours are 
 const uint SLICE = (BM + BN) * STRIDE, SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP_SIZE, PIECE = MATRIX_M * MATRIX_N / 4;
 shared uvec4 slices[2 * SLICE > SUBGROUPS * PIECE ? 2 * SLICE : SUBGROUPS * PIECE];
 
-#if defined(HALVES) && defined(FORMAT_F16)
-#define PUT_FIRST
-#define AHEAD 1
-#elif defined(HALVES)
-#define AHEAD 2
-#else
-#define AHEAD 1
-#endif
-// A lane's share of the slices on their way.
+// A lane's share of a slice, of which it has one place in depth.
 const uint X_LOADS = (BM * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 const uint W_LOADS = (BN * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 #ifdef HALVES
-uvec4 next_x[AHEAD][X_LOADS];
+uvec4 next_x[X_LOADS];
 #else
-vec4 next_x[AHEAD][2 * X_LOADS];
+vec4 next_x[2 * X_LOADS];
 #endif
-EIGHT next_w[AHEAD][W_LOADS];
+EIGHT next_w[W_LOADS];
+uint x_rows[X_LOADS], w_rows[W_LOADS]; // where they begin in the buffers
 
 // Shared memory takes 16 bytes of each of eight lanes at a time, if they are in different banks. Rows that are DEPTH
 // apart are, neighbours are not, so eight lanes have such rows.
@@ -96,52 +89,98 @@ uint row_of(uint load) {
   return DEPTH < 8 ? (row & ~7u) + row % AT_ONCE * DEPTH + row % 8 / AT_ONCE : row;
 }
 
-// Rows past M, columns past N and k past `end` repeat the last, but w is 0 past `end`: no load waits for a test.
-void fetch(const uint to, uint row0, uint column0, uint k0, uint end, uint M) {
+// Rows past M and columns past N repeat the last: no load waits for a test.
+void begin_rows(uint row0, uint column0) {
+  const uint eight = gl_LocalInvocationID.x % DEPTH;
   [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
-    const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
-    const uint row = min(row0 + row_of(e), M - 1), k = min(k0 + e % DEPTH * 8, end - 8);
+    const uint row = min(row0 + row_of(gl_LocalInvocationID.x + i * gl_WorkGroupSize.x), dim[p.rows] - 1);
 #ifdef HALVES
-    next_x[to][i] = x8[at[0].x / 4 + (row * p.k + k) / 8];
+    x_rows[i] = at[0].x / 4 + row * (p.k / 8) + eight;
 #else
-    const uint first = (at[0].x + row * p.k + k) / 4;
-    next_x[to][2 * i] = x4[first];
-    next_x[to][2 * i + 1] = x4[first + 1];
+    x_rows[i] = at[0].x / 4 + row * (p.k / 4) + 2 * eight;
 #endif
   }
   [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
-    const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
-    const uint column = min(column0 + row_of(e), p.n - 1), k = k0 + e % DEPTH * 8;
-    const EIGHT words = w8[at[1].x / (BITS / 4) + (column * p.k + min(k, end - 8)) / 8];
-    next_w[to][i] = k < end ? words : EIGHT(0);
+    const uint column = min(column0 + row_of(gl_LocalInvocationID.x + i * gl_WorkGroupSize.x), p.n - 1);
+    w_rows[i] = at[1].x / (BITS / 4) + column * (p.k / 8) + eight;
   }
+}
+
+void load(uint k8) {
+  [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
+#ifdef HALVES
+    next_x[i] = x8[x_rows[i] + k8];
+#else
+    next_x[2 * i] = x4[x_rows[i] + 2 * k8];
+    next_x[2 * i + 1] = x4[x_rows[i] + 2 * k8 + 1];
+#endif
+  }
+  [[unroll]] for (uint i = 0; i < W_LOADS; i++) next_w[i] = w8[w_rows[i] + k8];
+}
+
+// A whole slice, if there is one. With one test for all of it an H200's driver takes 228 to 239 registers for a
+// subgroup of 64 x 64; with a test for each load it takes more than there are.
+void fetch(uint k0, uint end) {
+  if (k0 + BK <= end) load(k0 / 8);
 }
 
 #ifdef FORMAT_F16
 uvec4 halves_of(uvec4 words) { return words; }
-#elif BITS == 16
-uvec4 halves_of(uvec4 words) { return uvec4(halves(unpack4(words.xy)), halves(unpack4(words.zw))); }
+#elif BITS == 16 // bf16: packing has nothing to round where f16 is exact
+uvec4 halves_of(uvec4 words) {
+  note_bfloat16(words);
+  return uvec4(packed_halves(unpack4(words.xy)), packed_halves(unpack4(words.zw)));
+}
 #else // whole numbers, so nothing is rounded
 uvec4 halves_of(uvec2 words) { return uvec4(packed_halves(unpack4(words.x)), packed_halves(unpack4(words.y))); }
 #endif
 
-void put(const uint from, uint slice) {
+void put(uint slice) {
   [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
 #ifdef HALVES
-    const uvec4 eight = next_x[from][i];
+    const uvec4 eight = next_x[i];
 #else
-    const uvec4 eight = uvec4(halves(next_x[from][2 * i]), halves(next_x[from][2 * i + 1]));
+    const uvec4 eight = uvec4(halves(next_x[2 * i]), halves(next_x[2 * i + 1]));
 #endif
     if (e < BM * DEPTH) slices[slice + row_of(e) * STRIDE + e % DEPTH] = eight;
   }
   [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
-    if (e < BN * DEPTH) slices[slice + (BM + row_of(e)) * STRIDE + e % DEPTH] = halves_of(next_w[from][i]);
+    if (e < BN * DEPTH) slices[slice + (BM + row_of(e)) * STRIDE + e % DEPTH] = halves_of(next_w[i]);
   }
 }
 
+// What is left of K behind the last whole slice: past `end` x repeats what is there, and w is 0.
+void put_rest(uint slice, uint k0, uint end) {
+  const uint eight = gl_LocalInvocationID.x % DEPTH, k8 = k0 / 8 + eight;
+  load(min(k8, end / 8 - 1) - eight);
+  if (k8 >= end / 8) {
+    [[unroll]] for (uint i = 0; i < W_LOADS; i++) next_w[i] = EIGHT(0);
+  }
+  put(slice);
+}
+
 const uint ROWS = TM / MATRIX_M, COLUMNS = TN / MATRIX_N; // pieces of a subgroup
+const uint STEPS = BK / MATRIX_K;
+
+// The matrices of a step of a slice, in one of two sets of registers; and their products.
+#define LOAD(set, slice, step)                                                                                \
+  {                                                                                                           \
+    [[unroll]] for (uint i = 0; i < ROWS; i++)                                                                \
+      coopMatLoad(a[(set) * ROWS + i], slices,                                                                \
+                  (slice) + (sub_row + i * MATRIX_M) * STRIDE + (step) * (MATRIX_K / 8), STRIDE,              \
+                  gl_CooperativeMatrixLayoutRowMajor);                                                        \
+    [[unroll]] for (uint j = 0; j < COLUMNS; j++)                                                             \
+      coopMatLoad(b[(set) * COLUMNS + j], slices,                                                             \
+                  (slice) + (BM + sub_column + j * MATRIX_N) * STRIDE + (step) * (MATRIX_K / 8), STRIDE,      \
+                  gl_CooperativeMatrixLayoutColumnMajor);                                                     \
+  }
+#define MULTIPLY(set)                                                                                         \
+  [[unroll]] for (uint j = 0; j < COLUMNS; j++) {                                                             \
+    [[unroll]] for (uint i = 0; i < ROWS; i++)                                                                \
+      sums[i * COLUMNS + j] = coopMatMulAdd(a[(set) * ROWS + i], b[(set) * COLUMNS + j], sums[i * COLUMNS + j]); \
+  }
 
 void main() {
   const uvec2 tile = tile_of_patch();
@@ -149,8 +188,8 @@ void main() {
   const uint sub_row = gl_SubgroupID / (BN / TN) * TM, sub_column = gl_SubgroupID % (BN / TN) * TN;
   // Matrices are variables of main(), and every loop over them is unrolled, so that none is in memory.
   coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator> sums[ROWS * COLUMNS];
-  coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[ROWS];
-  coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> b;
+  coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[2 * ROWS];
+  coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> b[2 * COLUMNS];
   [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++)
     sums[i] = coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>(0.0);
 #ifdef SPLIT
@@ -158,35 +197,36 @@ void main() {
 #else
   const uint begin = 0, end = p.k;
 #endif
-  [[unroll]] for (uint i = 0; i < AHEAD; i++) fetch(i, row0, column0, begin + i * BK, end, M);
-  put(0, 0);
-#ifdef PUT_FIRST
-  fetch(0, row0, column0, begin + BK, end, M);
-#endif
-  uint slice = 0;
-  for (uint k0 = begin; k0 < end; k0 += AHEAD * BK) {
-    [[unroll]] for (uint turn = 0; turn < AHEAD; turn++) { // the last may be past `end`, where w is 0
-      barrier();
-#ifdef PUT_FIRST
-      put(0, SLICE - slice);
-      fetch(0, row0, column0, k0 + 2 * BK, end, M);
-#else
-      fetch(turn, row0, column0, k0 + (turn + AHEAD) * BK, end, M);
-#endif
-      const uint x_begin = slice + sub_row * STRIDE, w_begin = slice + (BM + sub_column) * STRIDE;
-      [[unroll]] for (uint k = 0; k < DEPTH; k += MATRIX_K / 8) {
-        [[unroll]] for (uint i = 0; i < ROWS; i++)
-          coopMatLoad(a[i], slices, x_begin + i * MATRIX_M * STRIDE + k, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-        [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
-          coopMatLoad(b, slices, w_begin + j * MATRIX_N * STRIDE + k, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
-          [[unroll]] for (uint i = 0; i < ROWS; i++)
-            sums[i * COLUMNS + j] = coopMatMulAdd(a[i], b, sums[i * COLUMNS + j]);
-        }
+  begin_rows(row0, column0);
+  uint slice = 0, k0 = begin;
+  if (begin + BK <= end) {
+    load(begin / 8);
+    put(0);
+  }
+  fetch(begin + BK, end);
+  barrier();
+  LOAD(0, 0, 0)
+  for (; k0 + BK <= end; k0 += BK) {
+    put(SLICE - slice);
+    fetch(k0 + 2 * BK, end);
+    [[unroll]] for (uint step = 0; step < STEPS; step++) {
+      if (step + 1 < STEPS) {
+        LOAD((step + 1) % 2, slice, step + 1)
+      } else {
+        barrier();
+        LOAD((step + 1) % 2, SLICE - slice, 0)
       }
-      slice = SLICE - slice;
-#ifndef PUT_FIRST
-      put((turn + 1) % AHEAD, slice);
-#endif
+      MULTIPLY(step % 2)
+    }
+    slice = SLICE - slice;
+  }
+  if (k0 < end) {
+    barrier();
+    put_rest(slice, k0, end);
+    barrier();
+    [[unroll]] for (uint step = 0; step < STEPS; step++) {
+      LOAD(0, slice, step)
+      MULTIPLY(0)
     }
   }
   barrier();

@@ -13,8 +13,16 @@ vec4 nearest_halves(vec4 v) {
 uvec2 packed_halves(vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
 uvec2 halves(vec4 v) { return packed_halves(nearest_halves(v)); }
 
+// Words of two numbers in bf16, of which 65280 is the last that f16 holds: a magnitude behind its bits, 0x477f, carries
+// into the sign here.
+uint carried = 0;
+void note_bfloat16(uvec4 words) {
+  words = (words & 0x7fff7fffu) + 0x38803880u;
+  carried |= words.x | words.y | words.z | words.w;
+}
+
 // 65520 rounds to more than f16 holds; and NaN.
 bool is_beyond_halves() {
   const uvec2 two = max(largest.xy, largest.zw);
-  return max(two.x, two.y) >= 0x477ff000u;
+  return max(two.x, two.y) >= 0x477ff000u || (carried & 0x80008000u) != 0;
 }

@@ -54,6 +54,12 @@ static bool has_whole_matrices(const vkf_variant *v, char *why, size_t size) {
   if (v->tile.gemm.tm % v->matrix.m || v->tile.gemm.tn % v->matrix.n || v->tile.gemm.bk % v->matrix.k)
     REFUSE("tm, tn and bk are multiples of %u, %u and %u, the sizes of a matrix, found %u, %u and %u", v->matrix.m,
            v->matrix.n, v->matrix.k, v->tile.gemm.tm, v->tile.gemm.tn, v->tile.gemm.bk);
+  if (v->family->shared_bytes && v->tile.gemm.bk % (2 * v->matrix.k))
+    REFUSE("bk is a multiple of %u in %s kernels, two matrices side by side, found %u", 2 * v->matrix.k,
+           v->family->name, v->tile.gemm.bk);
+  if (v->family->shared_bytes && vkf_kern_workgroup(v) % (v->tile.gemm.bk / 8))
+    REFUSE("a workgroup of %s kernels, here of %u, loads whole rows of bk by eights, found %u", v->family->name,
+           vkf_kern_workgroup(v), v->tile.gemm.bk);
   return true;
 }
 

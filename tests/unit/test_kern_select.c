@@ -707,7 +707,7 @@ static void tiles_of_matrices_are_whole(void **state) {
     if (!v->matrix.m) continue;
     assert_true(v->tile.gemm.bm % v->tile.gemm.tm == 0 && v->tile.gemm.bn % v->tile.gemm.tn == 0);
     assert_true(v->tile.gemm.tm % v->matrix.m == 0 && v->tile.gemm.tn % v->matrix.n == 0 &&
-                v->tile.gemm.bk % v->matrix.k == 0);
+                v->tile.gemm.bk % (2 * v->matrix.k) == 0);
     /* A uvec4 of shared memory holds eight numbers, or four sums. */
     assert_true(v->matrix.k % 8 == 0 && v->matrix.n % 4 == 0);
     assert_int_equal(vkf_kern_workgroup(v),
@@ -724,6 +724,8 @@ static void tiles_of_matrices_may_be_set(void **state) {
               {"tm=16,tn=64", "matmul-coopmat-64x64x32-m16n64-16x16x16-w32"},
               {"tm=8", "multiples of 16, 16 and 16, the sizes of a matrix, found 8, 32 and 32"},
               {"bk=40", "multiples of 16, 16 and 16, the sizes of a matrix, found 32, 32 and 40"},
+              {"bk=48", "bk is a multiple of 32 in coopmat kernels, two matrices side by side, found 48"},
+              {"bk=96", "a workgroup of coopmat kernels, here of 128, loads whole rows of bk by eights, found 96"},
               {"bm=48", "tm divides bm"}};
   const vkf_variant *base = vkf_kern_find("matmul-coopmat-64x64x32-m32n32-16x16x16-w32");
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
