@@ -183,9 +183,11 @@ static const vkf_variant table[] = {
     {COOPMAT, .subgroup = 16, .matrix = {8, 16, 16}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 16}},
     {COOPMAT, .subgroup = 8, .matrix = {8, 8, 8}, .tile.gemm = {.bm = 32, .bn = 32, .bk = 16, .tm = 16, .tn = 16}},
     {COOPMAT, .subgroup = 8, .matrix = {8, 8, 8}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 32}},
-    /* Many rows: NVIDIA, with 212 numbers in registers and with fewer; AMD; lavapipe. */
+    /* Many rows: NVIDIA, with 200 numbers in registers and with fewer, and of few tiles; AMD; lavapipe. */
     {COOPMAT_HALVES, .subgroup = 32, .matrix = {16, 16, 16},
      .tile.gemm = {.bm = 128, .bn = 128, .bk = 32, .tm = 64, .tn = 64}},
+    {COOPMAT_HALVES, .subgroup = 32, .matrix = {16, 16, 16},
+     .tile.gemm = {.bm = 64, .bn = 64, .bk = 64, .tm = 32, .tn = 32}},
     {COOPMAT_HALVES, .subgroup = 32, .matrix = {16, 16, 16},
      .tile.gemm = {.bm = 128, .bn = 128, .bk = 32, .tm = 64, .tn = 32}},
     {COOPMAT_HALVES, .subgroup = 64, .matrix = {16, 16, 16},
