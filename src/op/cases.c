@@ -58,7 +58,7 @@ static float number(const vkf_case *c, uint64_t stream, uint64_t i, bool activat
   if (kind == VKF_DATA_FEW && activation) return one_of_few(c, stream, i);
   float normal = (float)vkf_rng_normal(c->seed, stream, i);
   if (kind == VKF_DATA_OFFSET && activation) return 10000 + normal;
-  if (kind == VKF_DATA_HUGE && activation) return 40000 * normal;
+  if (kind == (activation ? VKF_DATA_HUGE : VKF_DATA_HUGE_W)) return 40000 * normal;
   if (kind == VKF_DATA_LARGE && activation) return 100 * normal;
   if (kind == VKF_DATA_SPECIAL && activation && vkf_case_below(c, stream + 64, i, 16) == 0)
     return special(vkf_rng_u64(c->seed, stream + 128, i));

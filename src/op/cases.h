@@ -13,6 +13,7 @@ typedef enum vkf_case_data {
   VKF_DATA_ONE_SIGN, /* in [1/2, 1): roundings align */
   VKF_DATA_OFFSET,   /* activations of mean 10000, sigma 1; the rest as NORMAL */
   VKF_DATA_HUGE,     /* activations of sigma 40000: a tenth is beyond f16; the rest as NORMAL */
+  VKF_DATA_HUGE_W,   /* weights of sigma 40000, which f16 cannot hold; the rest as NORMAL */
   VKF_DATA_LARGE,    /* activations of sigma 100: scores of 10000; the rest as NORMAL */
   VKF_DATA_CONSTANT, /* every activation 2.5; the rest as NORMAL */
   VKF_DATA_TIES,     /* 0, 1 or 2: many equal values */
