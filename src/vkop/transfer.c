@@ -115,6 +115,14 @@ done:
   return st;
 }
 
+/* Whether what the sizes cover lies side by side on the device, as the caller gets it. */
+static bool is_dense(const vkf_slot *s, const vkf_dims *dims) {
+  if (vkf_slot_is_packed(s)) return true;
+  for (uint32_t i = 1; i < s->rank; i++)
+    if (vkf_slot_extent(s, i, dims) != s->extent[i].cap) return false;
+  return s->format == VKF_FORMAT_F32;
+}
+
 /* A slot, or one that is a part of it and begins `offset` bytes behind it. */
 static vkf_status read_slot(vkf_program *p, const vkf_slot *s, const vkop_place *place, uint64_t offset,
                             const vkf_dims *dims, void *data) {
@@ -123,8 +131,9 @@ static vkf_status read_slot(vkf_program *p, const vkf_slot *s, const vkop_place 
   uint64_t actual = vkf_slot_elements_at(s, dims);
   char *all = NULL, *stored = NULL;
   if (!actual) goto done;
-  if (vkf_slot_is_packed(s)) {
-    VKF_TRY(vkf_gpu_buffer_read(vkf_vkop_place_buffer(place), place->offset, data, actual * vkf_dtype_bytes(s->dtype)));
+  if (is_dense(s, dims)) {
+    VKF_TRY(vkf_gpu_buffer_read(vkf_vkop_place_buffer(place), place->offset + offset, data,
+                                actual * vkf_dtype_bytes(s->dtype)));
   } else {
     uint64_t bytes = vkf_slot_elements(s) * vkf_dtype_bytes(s->dtype);
     all = vkf_env_alloc(env, bytes, 1);
