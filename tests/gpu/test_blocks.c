@@ -73,15 +73,19 @@ static void barriers_are_derived(void **state) {
   OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "2", it.a, it.c, N, 2, 0)->d));
   assert_int_equal(count_barriers(block), 1);
   /* Read after write of c. */
-  OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "3", it.c, it.a, N / 2, 2, 0)->d));
+  scale_init(g, &s, "3", it.c, it.a, N / 2, 2, 0);
+  s.bindings[1].bytes = N / 2 * 4;
+  OK(vkf_gpu_block_dispatch(block, &s.d));
   assert_int_equal(count_barriers(block), 2);
   /* The other half of a is nobody's. */
-  scale_init(g, &s, "4", it.b, it.a, N, 2, 0);
+  scale_init(g, &s, "4", it.b, it.a, N / 2, 2, 0);
+  s.bindings[1].offset = s.bindings[1].bytes = N / 2 * 4;
   s.accesses[0].end = s.accesses[1].end = N * 4;
   s.accesses[1].begin = N / 2 * 4;
   OK(vkf_gpu_block_dispatch(block, &s.d));
   assert_int_equal(count_barriers(block), 2);
   /* Write after write of one byte. */
+  s.bindings[1].offset = s.bindings[1].bytes = 0;
   s.accesses[1].begin = N / 2 * 4 - 1;
   OK(vkf_gpu_block_dispatch(block, &s.d));
   assert_int_equal(count_barriers(block), 3);
