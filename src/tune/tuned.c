@@ -197,15 +197,18 @@ vkf_status vkf_tune_export(vkf_tuning *t, const char *path) {
   vkf_env *env = t->env;
   vkf_tuned_file one;
   vkf_text text;
+  bool is_tuned = false; /* times of the probe come by themselves */
   vkf_text_init(&text, env);
   vkf_tune_file_init(&one, env);
   for (size_t s = 0; s < t->file.n_sections; s++) {
     const vkf_tuned_section *section = &t->file.sections[s];
     if (vkf_tune_match(&section->key, &t->key) != VKF_MATCH_DEVICE) continue;
-    for (size_t i = 0; i < section->n_entries; i++)
+    for (size_t i = 0; i < section->n_entries; i++) {
+      is_tuned |= !section->entries[i].probed;
       VKF_TRY(vkf_tune_file_add(&one, &section->key, &section->entries[i]));
+    }
   }
-  if (!one.n_sections)
+  if (!is_tuned)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: nothing was measured on %s yet (vkformer tune)", path, t->key.device);
   VKF_TRY(vkf_tune_file_print(&one, &text));
   VKF_TRY(vkf_file_write(env, path, &(vkf_file_part){text.data, text.size}, 1));
