@@ -129,8 +129,8 @@ static void messages_come_on_the_caller_s_thread(void **state) {
     constants[i][0] = 8;
     constants[i][1] = i;
     params[i] = scale_params(constants[i]);
-    params[i].name = "without push constants";
-    params[i].push_bytes = 0;
+    params[i].name = "without its last binding";
+    params[i].n_bindings = 1;
   }
   OK(vkf_gpu_pipelines_make(g->device, params, MANY));
   assert_true(log.n >= MANY);
