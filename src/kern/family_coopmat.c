@@ -14,7 +14,7 @@
  * of 64 x 64 with x rounded before). */
 #define LEAST 1.2e5
 #define LEAST_K 32
-/* What coopmat-halves takes of its share by this model, as measured beside coopmat2 on an H200. */
+/* The model counts too much for coopmat-halves: on an H200, beside coopmat2, it took this part of that. */
 #define HALVES 0.84
 
 static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
@@ -67,8 +67,8 @@ static double rounding_effort(const vkf_problem *p, const vkf_caps *caps) {
 /* A number of x that was rounded is half as much to read. What deeper slices and the loop of today gain was measured on
  * NVIDIA's devices alone, whose subgroups have 32 lanes and no other size; compilers of others take more registers. */
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  const bool is_measured = caps->subgroup_min == 32 && caps->subgroup_max == 32;
   if (!v->family->round_x) return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, LEAST, 1);
+  const bool is_measured = caps->subgroup_min == 32 && caps->subgroup_max == 32;
   const double least = is_measured ? LEAST * LEAST_K / v->tile.gemm.bk : LEAST;
   return (is_measured ? HALVES : 1) * vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, least, 0.5) +
          rounding_effort(p, caps);
