@@ -5,8 +5,8 @@
 // x is rounded to f16 on its way to shared memory. Weights in bf16 become f16 there, too, which is exact from 2^-14 on,
 // and so do the whole numbers of int8. Shared memory has two slices of BK. While one is multiplied, the next goes there
 // and the one behind it is on its way from memory to registers. The matrices of a step of MATRIX_K are loaded while
-// those of the step before are multiplied, also across the barrier between two slices: so matrix cores have work when
-// subgroups meet there. A slice has an even number of steps.
+// those of the step before are multiplied. A slice has an even number of steps.
+// AHEAD: so are those behind the barrier between two slices, and matrix cores have work when subgroups meet there.
 // HALVES: x is in f16 already, as round_halves.comp leaves it.
 // SPLIT: the workgroups share K, too. z is the number of a split of SPLIT_K, which is a multiple of BK. They leave
 // partial sums, which matmul_combine.comp adds up. Operands: x, w, partial sums, the word.
@@ -44,6 +44,7 @@ void finish_gated(uint row, uint column, vec2 sums) {}
 layout(constant_id = VKF_C_MATRIX_M) const uint MATRIX_M = 16;
 layout(constant_id = VKF_C_MATRIX_N) const uint MATRIX_N = 16;
 layout(constant_id = VKF_C_MATRIX_K) const uint MATRIX_K = 16;
+layout(constant_id = VKF_C_MATRICES_AHEAD) const uint AHEAD = 0;
 
 #ifdef HALVES
 layout(BINDING(0)) readonly buffer X { uvec4 x8[]; };
@@ -205,16 +206,17 @@ void main() {
   }
   fetch(begin + BK, end);
   barrier();
-  LOAD(0, 0, 0)
+  if (AHEAD != 0) LOAD(0, 0, 0)
   for (; k0 + BK <= end; k0 += BK) {
     put(SLICE - slice);
     fetch(k0 + 2 * BK, end);
+    if (AHEAD == 0) LOAD(0, slice, 0)
     [[unroll]] for (uint step = 0; step < STEPS; step++) {
       if (step + 1 < STEPS) {
         LOAD((step + 1) % 2, slice, step + 1)
       } else {
         barrier();
-        LOAD((step + 1) % 2, SLICE - slice, 0)
+        if (AHEAD != 0) LOAD((step + 1) % 2, SLICE - slice, 0)
       }
       MULTIPLY(step % 2)
     }

@@ -25,12 +25,13 @@
 #define VKF_C_MATRIX_M 14 /* of a cooperative matrix product, in kernels that have them */
 #define VKF_C_MATRIX_N 15
 #define VKF_C_MATRIX_K 16
-#define VKF_C_VEC 17         /* numbers of a row that one load may take: 4 or 1 */
-#define VKF_C_SLICES 18      /* slices in shared memory */
-#define VKF_C_SPLIT_K 19     /* k of a split */
-#define VKF_C_SPLIT_WIDTH 20 /* columns of the dispatch */
-#define VKF_C_OUT_PAIRS 21   /* 1: rows of the result are pairs of columns that may leave in one store */
-#define VKF_C_IS_GATED 22    /* 1: two columns side by side become one, see vkf_matmul_params */
+#define VKF_C_VEC 17            /* numbers of a row that one load may take: 4 or 1 */
+#define VKF_C_SLICES 18         /* slices in shared memory */
+#define VKF_C_SPLIT_K 19        /* k of a split */
+#define VKF_C_SPLIT_WIDTH 20    /* columns of the dispatch */
+#define VKF_C_OUT_PAIRS 21      /* 1: rows of the result are pairs of columns that may leave in one store */
+#define VKF_C_IS_GATED 22       /* 1: two columns side by side become one, see vkf_matmul_params */
+#define VKF_C_MATRICES_AHEAD 23 /* 1: cooperative matrices are loaded across barriers, see vkf_caps */
 /* Columns of a row of x that share a scale if the weight is in q8; limits of the largest magnitude of such a block, in
  * the bits of a float: the exponent of 2^-100, below which the block is zeros, and the least number that int8 cannot
  * hold. */

@@ -158,7 +158,7 @@ static void fill_matrix_shapes(vkf_caps *caps, const vkf_vk_instance *vk, VkPhys
 #endif
 }
 
-enum { INTEL = 0x8086, APPLE = 0x106b };
+enum { INTEL = 0x8086, APPLE = 0x106b, NVIDIA = 0x10de };
 /* VK_DRIVER_ID_MESA_HONEYKRISP, which older headers do not have. */
 enum { HONEYKRISP = 26 };
 
@@ -169,7 +169,7 @@ static uint32_t registers_of(uint32_t vendor_id, uint32_t driver_id) {
   static const struct {
     uint32_t vendor_id, n;
   } rows[] = {{0x1002 /* AMD */, 192},
-              {0x10de /* NVIDIA */, 192},
+              {NVIDIA, 192},
               {0x5143 /* Qualcomm */, 128},
               {APPLE, 96},
               {INTEL, 48},
@@ -214,6 +214,7 @@ static void fill_known(vkf_caps *caps) {
   caps->max_loop_turns =
       is_lavapipe && caps->driver_version < LIMITLESS_LOOPS_LAVAPIPE ? LAVAPIPE_LOOP_TURNS : UINT32_MAX;
   caps->indexed_registers = caps->driver_id != VKF_DRIVER_ID_V3DV;
+  caps->matrices_ahead = caps->is_cpu || caps->vendor_id == NVIDIA; /* the tests of software drivers run both ways */
   if (caps->is_cpu) return;
   /* Mesa's driver of Apple's chips gives Mesa's vendor id. */
   caps->n_registers = registers_of(caps->driver_id == HONEYKRISP ? APPLE : caps->vendor_id, caps->driver_id);

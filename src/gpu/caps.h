@@ -38,6 +38,10 @@ typedef struct vkf_caps {
   /* Arrays that a loop indexes stay in registers. Where they do not, kernels are made with their loops written out. */
   bool indexed_registers;
 
+  /* Matrices of matrix cores are loaded while others are multiplied, across barriers. NVIDIA's GPUs gain; AMD's
+   * compiler copies each such matrix, number by number. */
+  bool matrices_ahead;
+
   /* Memory. */
   uint64_t memory_bytes;             /* the largest device-local heap; of software drivers the host's */
   uint64_t max_allocation_bytes;     /* of one buffer */

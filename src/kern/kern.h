@@ -82,6 +82,7 @@ typedef struct vkf_problem {
   vkf_order_class order;      /* what the run asks for */
   bool reproducible;          /* the reproducible mode */
   bool halves_by_hand;        /* f16 is read without the driver's unpacking, which failed its check */
+  bool matrices_ahead;        /* see vkf_caps */
   bool wide;                  /* inputs were found that f16 cannot hold */
   /* What the driver could not make, or only with spilled registers, when it was picked for this node. */
   const vkf_refusal *refused;

@@ -31,6 +31,7 @@ static const struct {
     FACT(WHOLE32, max_push_bytes, 128),
     FACT(WHOLE32, max_loop_turns, 1),
     FACT(FLAG, indexed_registers, 0),
+    FACT(FLAG, matrices_ahead, 0),
     FACT(FLAG, is_cpu, 0), /* false: plans and kernels of a GPU */
     FACT(FLAG, float16, 0),
     FACT(FLAG, storage16, 0),

@@ -49,11 +49,12 @@ static void matmul_constants(const vkf_node_view *view, bool reads_w, bool leave
   out->constants[VKF_C_SPLIT_K] = view->problem->split;
   if (view->variant->combine) out->constants[VKF_C_SPLIT_WIDTH] = view->problem->matmul.n;
   out->constants[VKF_C_OUT_PAIRS] = p->n % 2 == 0 && view->first % 2 == 0;
-  VKF_CONSTANTS_END(out, VKF_C_IS_GATED);
+  VKF_CONSTANTS_END(out, VKF_C_MATRICES_AHEAD);
   if (view->variant->matrix.m && reads_w) {
     out->constants[VKF_C_MATRIX_M] = view->variant->matrix.m;
     out->constants[VKF_C_MATRIX_N] = view->variant->matrix.n;
     out->constants[VKF_C_MATRIX_K] = view->variant->matrix.k;
+    out->constants[VKF_C_MATRICES_AHEAD] = view->problem->matrices_ahead;
   }
 }
 

@@ -42,7 +42,9 @@ static void problem_at(const vkf_program *p, uint32_t node, const vkf_dims *dims
   out->packing = node_packing(p, n);
   out->order = p->backend->base.reproducible ? VKF_ORDER_ASCENDING : p->backend->order;
   out->reproducible = p->backend->base.reproducible;
-  out->halves_by_hand = vkf_gpu_device_caps(p->backend->device)->failed_checks >> VKF_CHECK_OF_HALF & 1;
+  const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
+  out->halves_by_hand = caps->failed_checks >> VKF_CHECK_OF_HALF & 1;
+  out->matrices_ahead = caps->matrices_ahead;
   if (n->op != VKF_OP_MATMUL || p->nodes[node].n_shards == 1) return;
   out->matmul.is_shard = true;
   out->matmul.n = p->nodes[node].shards[0].rows;

@@ -215,7 +215,7 @@ static void matrices_of_workgroups(void **state) {
  */
 
 static struct {
-  uint32_t api_version, driver_version;
+  uint32_t api_version, driver_version, vendor;
   VkDriverId driver;
   VkPhysicalDeviceType type;
   VkPhysicalDeviceLimits limits;
@@ -230,6 +230,7 @@ static void tell_properties(VkPhysicalDevice handle, VkPhysicalDeviceProperties2
   (void)handle;
   out->properties.apiVersion = told.api_version;
   out->properties.driverVersion = told.driver_version;
+  out->properties.vendorID = told.vendor;
   out->properties.limits = told.limits;
   out->properties.deviceType = told.type;
   for (VkBaseOutStructure *s = out->pNext; s; s = s->pNext) switch ((int)s->sType) {
@@ -347,6 +348,12 @@ static void facts_are_what_may_be_used(void **state) {
   assert_int_equal(c.max_storage_bindings, VKF_GPU_MAX_BINDINGS);
   assert_int_equal(c.max_texel_bindings, VKF_GPU_MAX_BINDINGS);
   assert_true(c.max_loop_turns == UINT32_MAX && c.n_cores == 30 && c.indexed_registers);
+  assert_false(c.matrices_ahead); /* an AMD GPU, an NVIDIA GPU with Mesa's driver, and one with its own */
+  told.vendor = 0x10de;
+  told.driver = VK_DRIVER_ID_MESA_NVK;
+  assert_true(facts(VK_API_VERSION_1_3, NULL).matrices_ahead);
+  told.driver = VK_DRIVER_ID_NVIDIA_PROPRIETARY;
+  assert_true(facts(VK_API_VERSION_1_3, NULL).matrices_ahead);
   told.driver = VK_DRIVER_ID_MESA_V3DV;
   assert_false(facts(VK_API_VERSION_1_3, NULL).indexed_registers);
   told.timestamp_bits = 64;
