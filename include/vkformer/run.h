@@ -203,11 +203,12 @@ VKF_API vkf_status vkf_session_feed(vkf_session *session, size_t slot, const int
  * finite. */
 VKF_API vkf_status vkf_session_step(vkf_session *session);
 /* The logits [*n][vocab] of the slot's last step, valid until the next call on this session other than
- * vkf_session_logits(), _ids() and _slot_capacity(). n may be NULL. NULL and 0: there are none. */
+ * vkf_session_logits(), _ids() and _slot_capacity(). n may be NULL. NULL and 0: there are none, or a call on this
+ * session runs; then vkf_session_message() of this thread says so. */
 VKF_API const float *vkf_session_logits(const vkf_session *session, size_t slot, size_t *n);
-/* The ids of a slot, those that were fed and have not run included; valid as the logits. NULL and 0: there are none. */
+/* The ids of a slot, those that were fed and have not run included; valid as the logits. NULL and 0: as of logits. */
 VKF_API const int32_t *vkf_session_ids(const vkf_session *session, size_t slot, size_t *n);
-/* How many ids a slot can hold. */
+/* How many ids a slot can hold; 0: there are no slots, or a call on this session runs. */
 VKF_API size_t vkf_session_slot_capacity(const vkf_session *session);
 
 /* Keeps the first n ids of a slot; n 0 empties it (an encoder's source stays). What follows is as if no other ids had

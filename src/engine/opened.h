@@ -70,6 +70,9 @@ uint64_t vkf_engine_model_identity(const vkf_model *model);
 vkf_status vkf_engine_session_begin(vkf_session *session, const char *call);
 /* Hands *result (NULL, or it may be NULL) over to the caller. Returns `st`. */
 vkf_status vkf_engine_session_end(vkf_session *session, vkf_status st, vkf_result **result);
+/* The same for a call that only looks and leaves the session's message: NULL inside a callback and while another thread
+ * uses the session. A closed model took all that there is to see. End it with vkf_engine_session_end(). */
+vkf_session *vkf_engine_session_look(const vkf_session *session);
 /* The body of a public function of a session that gives a result: `call` makes it, between begin and end. */
 #define VKF_SESSION_RESULT(session, out, call)                                        \
   do {                                                                                \

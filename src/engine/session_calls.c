@@ -25,15 +25,19 @@ static const char *why_busy(vkf_session *s) {
   return atomic_load(&s->is_closing) ? CLOSED : BUSY;
 }
 
+/* Takes the lock, or notes that another thread has it. */
+static bool take(vkf_session *s) {
+  if (!pthread_mutex_trylock(&s->busy)) return true;
+  refusal.session = s;
+  refusal.created = s->created;
+  return false;
+}
+
 vkf_status vkf_engine_session_begin(vkf_session *s, const char *call) {
   if (!s) return VKF_ERROR_ARGUMENT;
   vkf_status st = VKF_OK;
   if (vkf_env_refuses(&s->own, call)) return VKF_ERROR_ARGUMENT;
-  if (pthread_mutex_trylock(&s->busy)) {
-    refusal.session = s;
-    refusal.created = s->created;
-    return VKF_ERROR_ARGUMENT;
-  }
+  if (!take(s)) return VKF_ERROR_ARGUMENT;
   if (has_refused_me(s)) refusal.session = NULL;
   vkf_env_clear(&s->own);
   if (!s->model || atomic_load(&s->is_closing)) VKF_FAIL(&s->own, VKF_ERROR_ARGUMENT, "%s: %s", call, CLOSED);
@@ -46,6 +50,11 @@ vkf_status vkf_engine_session_end(vkf_session *s, vkf_status st, vkf_result **re
   if (result && *result) (*result)->env = &s->ctx->env; /* which it does not outlive */
   pthread_mutex_unlock(&s->busy);
   return st;
+}
+
+vkf_session *vkf_engine_session_look(const vkf_session *session) {
+  vkf_session *s = (vkf_session *)session; /* whose lock is no part of what it shows */
+  return s && !vkf_env_callback_runs(&s->own) && take(s) ? s : NULL;
 }
 
 const char *vkf_session_message(vkf_session *s) {

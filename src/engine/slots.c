@@ -219,20 +219,40 @@ vkf_status vkf_session_truncate(vkf_session *session, size_t slot, size_t n) {
   return vkf_engine_session_end(session, st, NULL);
 }
 
+/* The sequence of a slot, for a call that only looks; NULL: there is none, and then nothing to end. */
+static const vkf_sequence *look(const vkf_session *session, size_t slot, vkf_session **looking) {
+  vkf_session *s = vkf_engine_session_look(session);
+  if (s && s->slots && slot < s->slots->n) {
+    *looking = s;
+    return &s->slots->at[slot];
+  }
+  if (s) vkf_engine_session_end(s, VKF_OK, NULL);
+  return NULL;
+}
+
 const float *vkf_session_logits(const vkf_session *session, size_t slot, size_t *n) {
-  const vkf_slots *s = session ? session->slots : NULL;
-  const size_t n_read = s && slot < s->n ? s->at[slot].n_read : 0;
+  vkf_session *s;
+  const vkf_sequence *q = look(session, slot, &s);
+  const size_t n_read = q ? q->n_read : 0;
+  const float *logits = n_read ? q->logits : NULL;
   if (n) *n = n_read;
-  return n_read ? s->at[slot].logits : NULL;
+  if (q) vkf_engine_session_end(s, VKF_OK, NULL);
+  return logits;
 }
 
 const int32_t *vkf_session_ids(const vkf_session *session, size_t slot, size_t *n) {
-  const vkf_slots *s = session ? session->slots : NULL;
-  const size_t n_ids = s && slot < s->n ? s->at[slot].n : 0;
+  vkf_session *s;
+  const vkf_sequence *q = look(session, slot, &s);
+  const size_t n_ids = q ? q->n : 0;
+  const int32_t *ids = n_ids ? q->ids : NULL;
   if (n) *n = n_ids;
-  return n_ids ? s->at[slot].ids : NULL;
+  if (q) vkf_engine_session_end(s, VKF_OK, NULL);
+  return ids;
 }
 
 size_t vkf_session_slot_capacity(const vkf_session *session) {
-  return session && session->slots ? session->slots->most : 0;
+  vkf_session *s = vkf_engine_session_look(session);
+  const size_t most = s && s->slots ? s->slots->most : 0;
+  if (s) vkf_engine_session_end(s, VKF_OK, NULL);
+  return most;
 }

@@ -174,13 +174,22 @@ typedef struct intruder {
   char early_message[512];
   atomic_bool has_tried, is_over;
   bool is_parted;
+  size_t seen[3]; /* of slot 0: logits, ids, capacity */
 } intruder;
+
+static void look_at_slots(intruder *in) {
+  if (!vkf_session_logits(in->session, 0, &in->seen[0])) in->seen[0] = 0;
+  if (!vkf_session_ids(in->session, 0, &in->seen[1])) in->seen[1] = 0;
+  in->seen[2] = vkf_session_slot_capacity(in->session);
+}
 
 static void *intrude(void *user) {
   intruder *in = user;
   vkf_result *result = NULL;
-  in->status = vkf_session_translate(in->session, texts, 1, NULL, &result);
+  look_at_slots(in);
   snprintf(in->message, sizeof in->message, "%s", vkf_session_message(in->session));
+  in->status = vkf_session_translate(in->session, texts, 1, NULL, &result);
+  vkf_result_destroy(&result);
   return NULL;
 }
 
@@ -216,8 +225,12 @@ static void a_second_thread_is_refused(void **state) {
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}",
                                       .on_token = on_token, .user = &in},
                             quiet = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}"};
+  const vkf_session_params slots = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = 16, .source_tokens = 16};
   driver_ok(d, vkf_model_open(d->device, SHIPPED, &in.model));
-  driver_ok(d, vkf_session_create(in.model, NULL, &in.session));
+  driver_ok(d, vkf_session_create(in.model, &slots, &in.session));
+  assert_int_equal(vkf_session_encode(in.session, 0, ids, 4), VKF_OK);
+  assert_int_equal(vkf_session_feed(in.session, 0, target_ids, 3, 1), VKF_OK);
+  assert_int_equal(vkf_session_step(in.session), VKF_OK);
   assert_int_equal(vkf_session_translate(in.session, texts, 1, &quiet, &alone), VKF_OK);
   assert_int_equal(vkf_session_translate(in.session, texts, 1, &params, &disturbed), VKF_OK);
   assert_true(in.n_inside > 1);
@@ -226,12 +239,14 @@ static void a_second_thread_is_refused(void **state) {
   assert_int_equal(in.early_status, VKF_ERROR_ARGUMENT);
   assert_non_null(strstr(in.early_message, "no other thread uses"));
   assert_int_equal(in.status, VKF_ERROR_ARGUMENT);
-  assert_non_null(strstr(in.message, "no other thread uses"));
+  assert_non_null(strstr(in.message, "no other thread uses")); /* said of a look */
+  assert_true(in.seen[0] == 0 && in.seen[1] == 0 && in.seen[2] == 0);
   assert_string_equal(vkf_session_message(in.session), "");
   assert_string_equal(vkf_result_text(alone, 0), vkf_result_text(disturbed, 0));
   vkf_result_destroy(&disturbed);
   intrude(&in); /* now nobody else does */
   assert_int_equal(in.status, VKF_OK);
+  assert_true(in.seen[0] == 1 && in.seen[1] == 3 && in.seen[2] == 16);
   vkf_result_destroy(&alone);
   vkf_session_destroy(&in.session);
   vkf_model_close(&in.model);
