@@ -148,6 +148,12 @@ static int open_devices(tool_crew *crew) {
   return TOOL_OK;
 }
 
+static void say_choice(const tool_crew *crew) {
+  const char *threads = getenv(DRIVER_THREADS);
+  fprintf(stderr, "vkformer: at most %zu worker%s; " DRIVER_THREADS " is %s\n", crew->most, crew->most == 1 ? "" : "s",
+          threads ? threads : "not set: a thread for each core");
+}
+
 int tool_crew_open(tool_crew *crew, const tool_args *args, tool_session *first, const char *folder,
                    tool_workload load) {
   *crew = (tool_crew){.args = args, .folder = folder, .first = first, .most = 1};
@@ -165,7 +171,9 @@ int tool_crew_open(tool_crew *crew, const tool_args *args, tool_session *first, 
   if (exit_code != TOOL_OK) return exit_code;
   crew->shares_model = vkf_device_get_info(first->device)->kind != VKF_DEVICE_CPU;
   crew->most = device_workers(crew, first->device);
-  return crew->n_devices > 1 ? open_devices(crew) : TOOL_OK;
+  if (crew->n_devices > 1) exit_code = open_devices(crew);
+  if (args->verbose && exit_code == TOOL_OK) say_choice(crew);
+  return exit_code;
 }
 
 /* ---- one worker -------------------------------------------------------------------------------------------------- */

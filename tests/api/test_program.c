@@ -288,6 +288,11 @@ static void test_translate(void **state) {
        0, "1\n", ""},
       /* of one row no grid changes; of beams some do, on Mesa 26, whose tiles have few rows, all */
       {"$V translate --num-beams 1 -v 'I am here.' 2>&1 | grep -c 'decode .*(0 indirect)'", 0, "5\n", ""},
+      /* two kinds of devices share the lines, and the order is that of the lines */
+      {"for i in 1 2 3 4 5 6 7 8; do echo \"We have $i old books.\"; done > $T/eight; for d in ref $VKF_DEVICE,ref; do "
+       "$V translate --num-beams 1 --batch-size 1 --device $d < $T/eight > $T/on-$d || exit 1; done; "
+       "cmp $T/on-ref $T/on-$VKF_DEVICE,ref && wc -l < $T/on-ref",
+       0, "8\n", ""},
       {"n=6; $V kernels matmul:4,256,256 | grep -q '^ *\\* .*matmul-uniform' && n=12; "
        "$V translate --num-beams 4 -v 'I am here.' 2>&1 | grep -c \"decoder.0: 12 dispatches ($n indirect)\"",
        0, "1\n", ""},
