@@ -525,7 +525,8 @@ static void test_validate(void **state) {
       {"$V validate --device ref --quick --json > $T/s.json && sed -n 2p $T/s.json && $V validate --merge $T/s.json "
        "--json | sed -n 2p",
        0, "  \"format\": \"vkformer-validation/1\",\n  \"format\": \"vkformer-validation/1\",\n", ""},
-      {"grep -c '\"digest\": \"[0-9a-f]\\{16\\}\"' $T/q.json", 0, "1\n", ""},
+      /* of the reproducible mode, since 22 November 2026: if it changes, docs/numerics.md ("Pads") says why */
+      {"grep -c '\"digest\": \"4afe65eb659daa03\"' $T/q.json", 0, "1\n", ""},
       {"$V validate $G/transformer-lm-postln --device ref --weights int8 --activations q8 --json=$T/w.json && grep -c "
        "'\"digest\": \"[0-9a-f]\\{16\\}\"' $T/w.json",
        0, ": passed", ""},
