@@ -8,6 +8,7 @@ packages_build="gcc g++ libc6-dev make ninja-build cmake pkg-config libvulkan-de
 packages_run="libvulkan1 mesa-vulkan-drivers"
 packages_test="libcmocka-dev libvulkan-volk-dev vulkan-validationlayers shellcheck nodejs"
 packages_farm="mesa-drm-shim python3"
+packages_onnx="python3-onnx libonnx-testdata"
 package_format="clang-format-14" # Debian 12 and Ubuntu 24.04 have it; other versions format otherwise
 package_tidy="clang-tidy-14"
 package_swiftshader="chromium-common" # Debian has SwiftShader in it; Ubuntu has no package with SwiftShader

@@ -531,7 +531,7 @@ static void a_second_turn_runs_its_own_ids(void **state) {
   }
   print_message("  processor time to the first token of a second turn: %.2f ms; feeding all again: %.2f ms\n",
                 (double)took[0] * 1e3 / 3 / CLOCKS_PER_SEC, (double)took[1] * 1e3 / 3 / CLOCKS_PER_SEC);
-  if (!driver_is_gpu()) assert_true(took[0] * 4 < took[1]); /* on a GPU either takes no longer than its submit */
+  if (!driver_is_gpu()) assert_true(took[0] * 2 < took[1]); /* on a GPU either takes no longer than its submit */
   vkf_session_destroy(&b.session);
   b.session = small;
   close_bench(&b);
