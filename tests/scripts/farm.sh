@@ -1,6 +1,7 @@
 #!/bin/sh
 # What scripts/farm says of figures: $1 is the script. A select ladder, a spill, scratch memory, a kernel that no driver
-# makes and a chip that cannot be opened are each found; figures that are within the limits are not.
+# makes, a chip that cannot be opened and an inner loop with too many instructions are each found; figures within the
+# limits are not.
 set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -43,4 +44,58 @@ expect "m: expected dispatches" "" "" ', "models": [{"model": "m", "dispatches":
 expect "" ""
 sed 's/"scratch": 0/"other": 0/' "$work/farm.json" >"$work/without.json" && mv "$work/without.json" "$work/farm.json"
 judge "expected scratch, which the driver does not tell"
+
+matmul='"problem": "matmul:512,4096,512,f16", "name": "matmul-coopmat-halves-128x128x32-m64n64-16x16x16-w64"'
+expect "" ", $matmul, \"loop_vector\": 33"
+expect "expected at most 50 loop_vector, found 189" ", $matmul, \"loop_vector\": 189"
+
+# The inner loop of what RADV prints, here of a kernel of two stages whose first is printed behind its second: the outer
+# loop and what stands beside the loops do not count, nor do instructions that only wait.
+cat >"$work/program" <<'END'
+#!/bin/sh
+stage() { echo '{"problem": "p:1", "op": "p", "name": "k", "stage": '$1', "format": "f16", "picked": true, "failure": null,
+  "rank": 1, "shared_bytes": 0, "statistics": {"Instructions": '$2', "Spilled VGPRs": 0, "Scratch size": 0}}'; }
+echo '{"device": "d", "driver": "r", "kernels": ['"$(stage 0 2), $(stage 1 14)"']}'
+cat >&2 <<'CODE'
+vkformer: p:1: k (some reason)
+Compute Shader
+disasm:
+BB0:
+	v_mov_b32_e32 v0, 0 ; 7e000280
+BB1:
+	v_add_f32 v0, v1, v2
+	s_waitcnt lgkmcnt(0)
+BB2:
+	ds_load_b128 v[0:3], v4
+	ds_load_b128 v[4:7], v4
+	v_fma_f32 v0, v1, v2
+	v_wmma_f32_16x16x16_f16 v[0:7], v[8:15], v[16:23], v[0:7]
+	s_add_i32 s0, s0, 1
+	s_delay_alu 1
+	buffer_load_b128 v[0:3], v4, s[0:3], 0
+	s_cbranch_scc1 BB2 ; bfa2fff8
+BB3:
+	v_add_f32 v0, v1, v2
+	s_cbranch_scc1 BB1
+	s_endpgm
+Compute Shader
+disasm:
+BB0:
+	v_mov_b32_e32 v0, 0
+	s_endpgm
+vkformer: p:1: k (some reason)
+CODE
+END
+chmod +x "$work/program"
+python3 "$script" "$work/program" --chip navi31 --problem p:1 --json "$work/loops.json" >"$work/out" 2>&1
+loops=$(python3 -c 'import json, sys
+kernels = json.load(open(sys.argv[1]))["chips"][0]["kernels"]
+print([[k.get("loop_" + u) for u in ("matrix", "vector", "shared", "memory", "scalar")] + [k.get("busiest")] for k in kernels])
+' "$work/loops.json")
+expected="[[0, 0, 0, 0, 0, ''], [1, 1, 2, 1, 2, 'matrix']]"
+if [ "$loops" != "$expected" ]; then
+  echo "inner loops: expected $expected, found $loops and:"
+  cat "$work/out"
+  failed=1
+fi
 exit $failed
