@@ -28,6 +28,7 @@ typedef struct run {
   uint32_t n, at_once, n_come, n_asked;
   uint32_t ends_after[N]; /* ids after which the caller of a request has enough; 0: never */
   uint32_t n_ids[N], n_running, most_running;
+  uint32_t beside[N]; /* how many ran when a request came */
   uint32_t taken[N], n_taken, refused[N], n_refused;
   vkf_skip_reason reason;
   char why[1100];
@@ -48,7 +49,7 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
     out->input.source = r->ids[i], out->input.n_source = lengths[i];
   else
     out->input.prompt = r->ids[i], out->input.n_prompt = lengths[i];
-  r->n_running++;
+  r->beside[i] = r->n_running++;
   r->most_running = VKF_MAX(r->most_running, r->n_running);
   return VKF_OK;
 }
@@ -168,6 +169,23 @@ static void seats_are_given_on(void **state) {
   assert_int_equal(r.n_taken, N);
   assert_true(r.n_taken > 1 && r.taken[0] != 1);
   close_run(&r);
+}
+
+/* With an encoder the next requests come when a quarter of the seats is empty, and share its run: of five seats, two.
+ */
+static void encoders_wait_for_seats(void **state) {
+  static const char *const of[] = {"marian", "llama"};
+  for (uint32_t k = 0; k < 2; k++) {
+    run r;
+    open_run(&r, *state, of[k], "{\"max_new_tokens\": 9, \"num_beams\": 1, \"eos_token_id\": null}", 0);
+    const uint32_t *order = orders[1];                               /* the longest first, so that its seats hold all */
+    for (uint32_t i = 0; i < N; i++) r.ends_after[order[i]] = i + 1; /* one after each step */
+    driver_ok(*state, go(&r, 5, order, N, N));
+    assert_int_equal(r.n_taken, N);
+    assert_int_equal(r.beside[order[5]], k == 0 ? 3 : 4);
+    assert_int_equal(r.beside[order[6]], 4);
+    close_run(&r);
+  }
 }
 
 /* The bytes that one seat of a request takes, from the message that refuses it. */
@@ -350,6 +368,6 @@ static void slots_are_bounded(void **state) {
   vkf_model_close(&model);
 }
 
-DRIVER_MAIN(DRIVER_TEST(any_company), DRIVER_TEST(seats_are_given_on), DRIVER_TEST(bytes_bound_the_seats),
-            DRIVER_TEST(a_search_fails_alone), DRIVER_TEST(rows_take_seats), DRIVER_TEST(a_stop_leaves_rows_that_wait),
-            DRIVER_TEST(slots_are_bounded))
+DRIVER_MAIN(DRIVER_TEST(any_company), DRIVER_TEST(seats_are_given_on), DRIVER_TEST(encoders_wait_for_seats),
+            DRIVER_TEST(bytes_bound_the_seats), DRIVER_TEST(a_search_fails_alone), DRIVER_TEST(rows_take_seats),
+            DRIVER_TEST(a_stop_leaves_rows_that_wait), DRIVER_TEST(slots_are_bounded))
