@@ -149,9 +149,11 @@ static int open_devices(tool_crew *crew) {
 }
 
 static void say_choice(const tool_crew *crew) {
+  const bool is_lavapipe = strcmp(vkf_device_get_info(crew->first->device)->alias, "lavapipe") == 0;
   const char *threads = getenv(DRIVER_THREADS);
-  fprintf(stderr, "vkformer: at most %zu worker%s; " DRIVER_THREADS " is %s\n", crew->most, crew->most == 1 ? "" : "s",
-          threads ? threads : "not set: a thread for each core");
+  fprintf(stderr, "vkformer: at most %zu worker%s", crew->most, crew->most == 1 ? "" : "s");
+  if (is_lavapipe) fprintf(stderr, "; threads of the driver for each: %s", threads ? threads : "one a core");
+  fprintf(stderr, "\n");
 }
 
 int tool_crew_open(tool_crew *crew, const tool_args *args, tool_session *first, const char *folder,
