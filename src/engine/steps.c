@@ -52,13 +52,11 @@ static vkf_status allocate(vkf_steps *s) {
 /* Bytes that a cache may take: what the caller of the session said, else what the device has left, with the cache that
  * it replaces. 0: no bound. */
 static uint64_t bound_of(const vkf_session *session, bool is_own) {
-  uint64_t now, peak;
   const vkf_gpu_device *gpu = session->model->dev->gpu;
   if (session->kv_cache_bytes || !gpu) return session->kv_cache_bytes;
-  vkf_gpu_device_memory(gpu, &now, &peak);
-  const uint64_t all =
-      vkf_gpu_device_caps(gpu)->memory_bytes + (is_own ? 0 : vkf_engine_plan_cache_bytes(&session->plan_cache).caches);
-  return all > now ? all - now : 1;
+  const uint64_t left =
+      vkf_gpu_device_memory_left(gpu) + (is_own ? 0 : vkf_engine_plan_cache_bytes(&session->plan_cache).caches);
+  return VKF_MAX(left, 1);
 }
 
 vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_steps_params *p) {

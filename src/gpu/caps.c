@@ -108,6 +108,20 @@ static void fill_memory(vkf_caps *caps, const VkPhysicalDeviceMemoryProperties *
   caps->host_visible = type != UINT32_MAX && vkf_gpu_memory_is_mapped(memory->memoryTypes[type].propertyFlags);
 }
 
+uint64_t vkf_gpu_memory_left(const vkf_vk_instance *vk, VkPhysicalDevice handle) {
+  VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+  VkPhysicalDeviceMemoryProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                                  .pNext = &budget};
+  uint64_t left = 0;
+  vk->GetPhysicalDeviceMemoryProperties2(handle, &properties);
+  for (uint32_t i = 0; i < properties.memoryProperties.memoryHeapCount; i++)
+    if (properties.memoryProperties.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT &&
+        budget.heapBudget[i] > budget.heapUsage[i])
+      left = VKF_MAX(left, budget.heapBudget[i] - budget.heapUsage[i]);
+  return left;
+}
+
 static void fill_subgroups(vkf_caps *caps, const VkPhysicalDeviceSubgroupProperties *subgroup,
                            const VkPhysicalDeviceSubgroupSizeControlProperties *sizes) {
   caps->subgroup_size = caps->subgroup_min = caps->subgroup_max = subgroup->subgroupSize;

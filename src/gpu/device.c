@@ -49,6 +49,8 @@ static vkf_status create_handle(vkf_gpu_device *device, const vkf_gpu_adapter *a
 
   device->has_large_pages = vkf_gpu_large_pages_wanted(&device->caps) &&
                             vkf_gpu_extensions_have(&offered, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+  if (device->caps.kind != VKF_DEVICE_CPU && vkf_gpu_extensions_have(&offered, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME))
+    device->budget_of = adapter->handle;
 
   const float priority = 1;
   VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
@@ -207,6 +209,13 @@ vkf_env *vkf_gpu_device_env(vkf_gpu_device *device) {
 void vkf_gpu_device_memory(const vkf_gpu_device *device, uint64_t *now_bytes, uint64_t *peak_bytes) {
   if (now_bytes) *now_bytes = device->root->now_bytes;
   if (peak_bytes) *peak_bytes = device->root->peak_bytes;
+}
+
+uint64_t vkf_gpu_device_memory_left(const vkf_gpu_device *device) {
+  const vkf_gpu_device *root = device->root;
+  const uint64_t left = root->budget_of ? vkf_gpu_memory_left(&root->instance->vk, root->budget_of) : 0;
+  if (left) return left;
+  return root->caps.memory_bytes > root->now_bytes ? root->caps.memory_bytes - root->now_bytes : 0;
 }
 
 void vkf_gpu_device_pipelines(const vkf_gpu_device *device, size_t *count, uint64_t *ns) {

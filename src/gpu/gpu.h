@@ -77,6 +77,9 @@ void vkf_gpu_device_lower(vkf_gpu_device *device, const vkf_caps *caps);
 vkf_env *vkf_gpu_device_env(vkf_gpu_device *device);
 /* Bytes of device memory held now and at most (staging included). */
 void vkf_gpu_device_memory(const vkf_gpu_device *device, uint64_t *now_bytes, uint64_t *peak_bytes);
+/* Bytes that are left for more: as the driver of a GPU says (VK_EXT_memory_budget), which counts what other programs
+ * have; where it does not or says 0, the largest heap without what is held now. */
+uint64_t vkf_gpu_device_memory_left(const vkf_gpu_device *device);
 /* Bytes that the staging buffers of this line hold. */
 uint64_t vkf_gpu_device_staging(const vkf_gpu_device *device);
 /* The number of its pipelines, and the time that making them took so far. */

@@ -30,6 +30,7 @@ VK_DEFINE_NON_DISPATCHABLE_HANDLE(VkShaderEXT)
   X(GetPhysicalDeviceProperties2)           \
   X(GetPhysicalDeviceFeatures2)             \
   X(GetPhysicalDeviceMemoryProperties)      \
+  X(GetPhysicalDeviceMemoryProperties2)     \
   X(GetPhysicalDeviceQueueFamilyProperties) \
   X(CreateDevice)                           \
   X(GetDeviceProcAddr)
@@ -224,6 +225,9 @@ uint32_t vkf_gpu_caps_vector_bits(const char *device_name);
 /* Memory that is coherent: this room never flushes. */
 #define VKF_GPU_MAPPED_FLAGS (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
 bool vkf_gpu_memory_is_mapped(VkMemoryPropertyFlags flags);
+/* Bytes that are left for this process of the device-local heap that has most left. The driver has
+ * VK_EXT_memory_budget. */
+uint64_t vkf_gpu_memory_left(const vkf_vk_instance *vk, VkPhysicalDevice handle);
 /* The memory type among `allowed` for a use; UINT32_MAX: none. */
 uint32_t vkf_gpu_memory_type(const VkPhysicalDeviceMemoryProperties *properties, uint32_t allowed, vkf_device_kind kind,
                              vkf_gpu_memory memory);
@@ -307,8 +311,9 @@ struct vkf_gpu_device {
   vkf_vk_device vk;
   PFN_vkGetDeviceProcAddr get_device_proc_addr;
   VkDevice handle;
-  bool owned;           /* made here, to be destroyed here */
-  bool has_large_pages; /* it imports memory of ours */
+  bool owned;                 /* made here, to be destroyed here */
+  bool has_large_pages;       /* it imports memory of ours */
+  VkPhysicalDevice budget_of; /* whose driver says how much memory is left (VK_EXT_memory_budget); NULL: none does */
   VkQueue queue;
   uint32_t queue_family;
   void (*lock_queue)(void *), (*unlock_queue)(void *); /* of a caller who uses the queue, too; NULL: none does */

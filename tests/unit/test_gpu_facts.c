@@ -275,6 +275,16 @@ static void tell_memory(VkPhysicalDevice handle, VkPhysicalDeviceMemoryPropertie
                                                             {600, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT}}};
 }
 
+/* The same heaps, of which other programs and this one have some. */
+static void tell_budget(VkPhysicalDevice handle, VkPhysicalDeviceMemoryProperties2 *out) {
+  VkPhysicalDeviceMemoryBudgetPropertiesEXT *budget = (void *)out->pNext;
+  tell_memory(handle, &out->memoryProperties);
+  assert_int_equal(budget->sType, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
+  static const VkDeviceSize budgets[] = {900, 500, 400, 200}, used[] = {0, 450, 100, 250};
+  memcpy(budget->heapBudget, budgets, sizeof budgets);
+  memcpy(budget->heapUsage, used, sizeof used);
+}
+
 static void tell_families(VkPhysicalDevice handle, uint32_t *n, VkQueueFamilyProperties *out) {
   (void)handle;
   assert_true(*n >= 2);
@@ -291,6 +301,13 @@ static vkf_caps facts(uint32_t instance_version, const char *extension) {
   vkf_caps caps;
   vkf_gpu_caps_fill(&vk, NULL, instance_version, &extensions, 1, &caps);
   return caps;
+}
+
+/* Of the heaps of the device the one that has most left; one of which more is used than there should be has nothing. */
+static void what_is_left_is_of_the_device(void **state) {
+  (void)state;
+  const vkf_vk_instance vk = {.GetPhysicalDeviceMemoryProperties2 = tell_budget};
+  assert_int_equal(vkf_gpu_memory_left(&vk, NULL), 300);
 }
 
 static void tell_usual(void) {
@@ -507,6 +524,7 @@ int main(void) {
       cmocka_unit_test(features_are_read_one_by_one),
       cmocka_unit_test(structs_of_features),
       cmocka_unit_test(memory_that_needs_features_is_left_alone),
+      cmocka_unit_test(what_is_left_is_of_the_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
