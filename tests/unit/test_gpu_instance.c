@@ -109,6 +109,7 @@ PFN_vkVoidFunction vkGetInstanceProcAddr(VkInstance instance, const char *name) 
               {"vkGetPhysicalDeviceProperties2", (PFN_vkVoidFunction)properties},
               {"vkGetPhysicalDeviceFeatures2", (PFN_vkVoidFunction)features},
               {"vkGetPhysicalDeviceMemoryProperties", (PFN_vkVoidFunction)memory},
+              {"vkGetPhysicalDeviceMemoryProperties2", (PFN_vkVoidFunction)memory /* nobody calls it */},
               {"vkGetPhysicalDeviceQueueFamilyProperties", (PFN_vkVoidFunction)families},
               {"vkCreateDevice", (PFN_vkVoidFunction)destroy /* nobody calls it */},
               {"vkGetDeviceProcAddr", (PFN_vkVoidFunction)destroy}};
