@@ -3,7 +3,10 @@
 
 #include <stdio.h>
 
-enum { MAX_WORKGROUPS = 65535 }; /* that Vulkan promises in a dimension of a grid */
+enum {
+  MAX_WORKGROUPS = 65535, /* that Vulkan promises in a dimension of a grid */
+  START_KEYS = 64         /* that a query has where the cost of a start was measured */
+};
 
 const char *vkf_kern_attention_fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                                    size_t size) {
@@ -53,7 +56,8 @@ void vkf_kern_attention_grid_by_tile(const vkf_variant *v, uint32_t stage, const
 double vkf_kern_attention_cpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_kern_attention_cost *cost) {
   const uint32_t step = cost->at_once == 1 ? 1 : vkf_kern_workgroup(v);
   const double time = v->access == VKF_ACCESS_TEXEL ? cost->texel : cost->other;
-  return cost->start + VKF_CEIL_DIV(p->attention.queries, step) * step * time / cost->at_once;
+  const double start = cost->start * VKF_MIN(START_KEYS / VKF_MAX((double)p->attention.keys, 1), 1);
+  return start + VKF_CEIL_DIV(p->attention.queries, step) * step * time / cost->at_once;
 }
 
 /* A core has work for BUSY lanes; a second dispatch costs DISPATCH. */

@@ -29,7 +29,8 @@ enum { VKF_ATTENTION_TEXELS = 2 /* keys and values */ };
 
 /* The time of a node as measured on software drivers; its unit is one query of the kernel that is best for one.
  * `at_once` queries take as long as one. `start` is the time to make the pipeline at every start of a program, which
- * matters if there are few queries. */
+ * matters if there are few queries and keys: of up to 64 keys it counts whole, of n keys 64 / n of it, because a query
+ * takes longer then. */
 typedef struct vkf_kern_attention_cost {
   double texel, other;
   uint32_t at_once;

@@ -233,6 +233,12 @@ static void defaults_follow_the_device(void **state) {
   assert_string_equal(pick(&p, &newer)->family->name, "uniform-few"); /* uniform takes long to make */
   p.attention.queries = 24;
   assert_string_equal(pick(&p, &newer)->family->name, "uniform-keys"); /* and so does that, in its way */
+  p.attention.keys = 1010; /* over many keys it is soon earned again: a turn of a conversation */
+  p.attention.queries = 10;
+  assert_string_equal(pick(&p, &newer)->family->name, "uniform");
+  p.attention.queries = 2;
+  assert_string_equal(pick(&p, &newer)->family->name, "uniform-keys");
+  p.attention.keys = 64;
   p.attention.queries = 96;
   assert_string_equal(pick(&p, &newer)->family->name, "uniform");
   assert_string_equal(pick(&p, &sw)->family->name, "vec4");
