@@ -23,7 +23,8 @@ VKF_DEFINE_INIT(vkf_run_params)
  *
  * Pads behind a sentence change none of its bits. Pads before it change none unless they move its positions: as in
  * transformers, a forward pass counts them as positions in most models; vkf_session_generate() does not feed them to a
- * decoder. An encoder does not compute pads before and behind a sentence: its outputs are zeros there.
+ * decoder. Pads before and behind a sentence are not computed: outputs are zeros there, but for the token that a head
+ * of classes reads.
  *
  * Most arrays of the result have the names and shapes of transformers' outputs: logits, pooler_output,
  * encoder_last_hidden_state, encoder_hidden_states.N, decoder_hidden_states.N, encoder_attentions.N,

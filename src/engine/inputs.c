@@ -1,4 +1,4 @@
-/* inputs: what every run writes before its blocks run: ids, positions, types, masks; and the encoder's pass. */
+/* inputs: what a pass over a rectangle of tokens writes before its blocks run, without pads; and the pass. */
 
 #include "engine/opened.h"
 
@@ -16,59 +16,43 @@ vkf_status vkf_engine_check_ids(const vkf_session *session, const char *name, co
   return VKF_OK;
 }
 
-vkf_status vkf_engine_write_mask(vkf_session *session, const vkf_cached_plan *cached, vkf_input input,
-                                 const vkf_dims *dims, uint32_t rows, uint32_t length, const int32_t *mask) {
-  vkf_status st = VKF_OK;
-  int32_t *strided = NULL;
-  if (cached->slots[input] == VKF_NO_SLOT) goto done;
-  const vkf_slot *slot = &cached->plan->slots[cached->slots[input]];
-  uint32_t stride = slot->extent[1].cap;
-  strided = vkf_env_alloc(session->env, vkf_slot_elements(slot), sizeof *strided);
-  if (!strided) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t r = 0; r < rows; r++)
-    for (uint32_t s = 0; s < stride; s++)
-      strided[(size_t)r * stride + s] = s < length ? (mask ? mask[(size_t)r * length + s] != 0 : 1) : !mask;
-  VKF_TRY(vkf_engine_write_input(&session->plan_cache, cached, input, dims, strided));
-done:
-  vkf_env_free(session->env, strided);
-  return st;
+/* ---- which tokens are rows ----------------------------------------------------------------------------------------
+ */
+
+vkf_token_grid vkf_engine_source_grid(const vkf_session *session, const vkf_encode_input *in) {
+  return (vkf_token_grid){.rows = in->B,
+                          .length = in->S,
+                          .mask = in->mask,
+                          .reads_first = vkf_model_net_info(session->model->net)->reads_first};
 }
 
-vkf_status vkf_engine_write_positions(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
-                                      const vkf_model_tokens *tokens) {
-  vkf_status st = VKF_OK;
-  int32_t *positions = NULL;
-  vkf_input input = tokens->stage == VKF_STAGE_DECODE ? VKF_INPUT_TARGET_POSITIONS : VKF_INPUT_POSITIONS;
-  if (cached->slots[input] == VKF_NO_SLOT) goto done;
-  positions = vkf_env_alloc(session->env, (size_t)tokens->rows * tokens->length, sizeof *positions);
-  if (!positions) VKF_TRY(VKF_ERROR_MEMORY);
-  vkf_model_positions(session->model->net, tokens, positions);
-  VKF_TRY(vkf_engine_write_input(&session->plan_cache, cached, input, dims, positions));
-done:
-  vkf_env_free(session->env, positions);
-  return st;
+vkf_token_grid vkf_engine_target_grid(const vkf_decode_input *in) {
+  return (vkf_token_grid){.rows = in->R, .length = in->T, .mask = in->mask, .reads = in->reads};
 }
 
-/* ---- the encoder ------------------------------------------------------------------------------------------------- */
-
-vkf_source_span vkf_engine_source_span(const vkf_session *session, const vkf_encode_input *input, uint32_t b) {
-  const int32_t *mask = input->mask ? input->mask + (size_t)b * input->S : NULL;
-  uint32_t first = 0, end = input->S;
+vkf_token_span vkf_engine_token_span(const vkf_token_grid *grid, uint32_t row) {
+  const int32_t *mask = grid->mask ? grid->mask + (size_t)row * grid->length : NULL;
+  uint32_t first = 0, end = grid->length;
   while (mask && end > 0 && mask[end - 1] == 0) end--;
   while (mask && first < end && mask[first] == 0) first++;
-  if (end == 0 || vkf_model_net_info(session->model->net)->reads_first) first = 0;
-  return (vkf_source_span){first, VKF_MAX(end, 1u) - first};
+  if (end == 0 || grid->reads_first) first = 0;
+  end = VKF_MAX(end, 1);
+  if (grid->reads) first = VKF_MIN(first, grid->reads[row]);
+  if (grid->reads) end = VKF_MAX(end, grid->reads[row] + 1);
+  return (vkf_token_span){first, end - first};
 }
 
-bool vkf_engine_has_holes(const vkf_session *session, const vkf_encode_input *input) {
-  for (uint32_t b = 0; input->mask && b < input->B; b++) {
-    const vkf_source_span span = vkf_engine_source_span(session, input, b);
-    const int32_t *mask = input->mask + (size_t)b * input->S + span.first;
+bool vkf_engine_has_holes(const vkf_token_grid *grid) {
+  for (uint32_t row = 0; grid->mask && row < grid->rows; row++) {
+    const vkf_token_span span = vkf_engine_token_span(grid, row);
+    const int32_t *mask = grid->mask + (size_t)row * grid->length + span.first;
     for (uint32_t t = 0; t < span.length; t++)
       if (mask[t] == 0) return true;
   }
   return false;
 }
+
+/* ---- the encoder ------------------------------------------------------------------------------------------------- */
 
 /* The inputs of the encoder's rows. */
 typedef struct source_rows {
@@ -81,8 +65,9 @@ typedef struct source_rows {
 /* positions: of the whole rectangle. */
 static void gather_rows(const vkf_session *session, const vkf_encode_input *in, const int32_t *positions,
                         source_rows *rows) {
+  const vkf_token_grid grid = vkf_engine_source_grid(session, in);
   for (uint32_t b = 0; b < in->B; b++) {
-    const vkf_source_span span = vkf_engine_source_span(session, in, b);
+    const vkf_token_span span = vkf_engine_token_span(&grid, b);
     rows->spans[b] = (vkf_span){.row = rows->n, .queries = span.length, .keys = span.length, .first = rows->n};
     rows->places[b] = rows->spans[b];
     rows->places[b].slot = in->places ? in->places[b] : b;
@@ -125,6 +110,93 @@ vkf_status vkf_engine_encode(vkf_session *session, const vkf_cached_plan *cached
   VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_SPANS, dims, rows.spans));
   VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_CROSS_PLACES, dims, rows.places));
   VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_OUT_ROWS, dims, rows.first));
+  VKF_TRY(vkf_engine_run_plan(cache, cached, dims));
+done:
+  vkf_env_free(session->env, spans);
+  vkf_env_free(session->env, numbers);
+  return st;
+}
+
+/* ---- the decoder ------------------------------------------------------------------------------------------------- */
+
+/* The inputs of the decoder's rows. */
+typedef struct target_rows {
+  int32_t *ids, *positions, *reads; /* [rows], [rows], [R] */
+  vkf_span *spans, *cross_spans;    /* [R] */
+  uint32_t n;
+} target_rows;
+
+/* positions: of the whole rectangle. Keys stay at the positions of their tokens, so masks may be rectangles. */
+static void gather_targets(const vkf_session *session, const vkf_decode_input *in, const int32_t *positions,
+                           target_rows *rows) {
+  const vkf_token_grid grid = vkf_engine_target_grid(in);
+  for (uint32_t r = 0; r < in->R; r++) {
+    const vkf_token_span span = vkf_engine_token_span(&grid, r);
+    rows->spans[r] =
+        (vkf_span){.row = rows->n, .queries = span.length, .keys = span.length, .slot = r, .first = span.first};
+    rows->cross_spans[r] = rows->spans[r];
+    if (in->source) {
+      const vkf_token_grid sources = vkf_engine_source_grid(session, in->source);
+      const vkf_token_span keys = vkf_engine_token_span(&sources, r);
+      rows->cross_spans[r].keys = keys.length;
+      rows->cross_spans[r].first = keys.first;
+    }
+    rows->reads[r] = (int32_t)(rows->n + (in->reads ? in->reads[r] - span.first : 0));
+    for (uint32_t t = span.first; t < span.first + span.length; t++, rows->n++) {
+      rows->ids[rows->n] = in->ids[(size_t)r * in->T + t];
+      rows->positions[rows->n] = positions[(size_t)r * in->T + t];
+    }
+  }
+}
+
+/* Writes a [rows][length] mask where the plan reads it, at capacity strides. */
+static vkf_status write_mask(vkf_session *session, const vkf_cached_plan *cached, vkf_input input, const vkf_dims *dims,
+                             const vkf_token_grid *grid) {
+  if (cached->slots[input] == VKF_NO_SLOT) return VKF_OK;
+  const vkf_slot *slot = &cached->plan->slots[cached->slots[input]];
+  const size_t stride = slot->extent[1].cap;
+  int32_t *strided = vkf_env_alloc(session->env, vkf_slot_elements(slot), sizeof *strided);
+  if (!strided) return VKF_ERROR_MEMORY;
+  for (size_t i = 0; i < (size_t)grid->rows * grid->length; i++)
+    strided[i / grid->length * stride + i % grid->length] = !grid->mask || grid->mask[i] != 0;
+  const vkf_status st = vkf_engine_write_input(&session->plan_cache, cached, input, dims, strided);
+  vkf_env_free(session->env, strided);
+  return st;
+}
+
+vkf_status vkf_engine_decode(vkf_session *session, const vkf_cached_plan *cached, vkf_dims *dims,
+                             const vkf_decode_input *in) {
+  vkf_status st = VKF_OK;
+  const size_t R = in->R, n = R * in->T;
+  const vkf_plan_cache *cache = &session->plan_cache;
+  const vkf_model_tokens tokens = {.stage = VKF_STAGE_DECODE,
+                                   .rows = in->R,
+                                   .length = in->T,
+                                   .ids = in->ids,
+                                   .mask = in->mask,
+                                   .mask_stride = in->T};
+  const vkf_token_grid grid = vkf_engine_target_grid(in);
+  int32_t *numbers = vkf_env_alloc(session->env, 3 * n + R, sizeof *numbers);
+  vkf_span *spans = vkf_env_alloc(session->env, 2 * R, sizeof *spans);
+  if (!numbers || !spans) VKF_TRY(VKF_ERROR_MEMORY);
+  target_rows rows = {.ids = numbers + n,
+                      .positions = numbers + 2 * n,
+                      .reads = numbers + 3 * n,
+                      .spans = spans,
+                      .cross_spans = spans + R};
+  vkf_model_positions(session->model->net, &tokens, numbers);
+  gather_targets(session, in, numbers, &rows);
+  dims->v[VKF_DIM_RT] = dims->v[VKF_DIM_OUT] = rows.n;
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_IDS, dims, rows.ids));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_POSITIONS, dims, rows.positions));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_SPANS, dims, rows.spans));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_CROSS_SPANS, dims, rows.cross_spans));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_OUT_ROWS, dims, rows.reads));
+  VKF_TRY(write_mask(session, cached, VKF_INPUT_TARGET_MASK, dims, &grid));
+  if (in->source) {
+    const vkf_token_grid sources = vkf_engine_source_grid(session, in->source);
+    VKF_TRY(write_mask(session, cached, VKF_INPUT_MASK, dims, &sources));
+  }
   VKF_TRY(vkf_engine_run_plan(cache, cached, dims));
 done:
   vkf_env_free(session->env, spans);

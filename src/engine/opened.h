@@ -113,24 +113,38 @@ typedef struct vkf_encode_input {
   const float *pixels;    /* of images, in the place of ids: [B][channels*height*width] */
   const uint32_t *places; /* [B]: for the cross keys of each, which begin there; NULL: 0, 1, .., at their positions */
 } vkf_encode_input;
-/* Which tokens of a sentence become rows of the encoder: from the first to the last that the mask has, at least one. If
- * a head reads the first token, from there. */
-typedef struct vkf_source_span {
+/* A rectangle of target tokens, all of which run at once. */
+typedef struct vkf_decode_input {
+  uint32_t R, T;
+  const int32_t *ids;             /* [R][T] */
+  const int32_t *mask;            /* [R][T] of 0 and 1, NULL: all 1 */
+  const uint32_t *reads;          /* [R]: the token that the head reads; NULL: it reads all */
+  const vkf_encode_input *source; /* of an encoder-decoder: R of them, already encoded, with places NULL */
+} vkf_decode_input;
+/* The tokens of a rectangle, and which of them there are. */
+typedef struct vkf_token_grid {
+  uint32_t rows, length;
+  const int32_t *mask;   /* [rows][length], NULL: all 1 */
+  const uint32_t *reads; /* [rows]: a token that is always there; NULL: none */
+  bool reads_first;      /* the first one is */
+} vkf_token_grid;
+vkf_token_grid vkf_engine_source_grid(const vkf_session *session, const vkf_encode_input *input);
+vkf_token_grid vkf_engine_target_grid(const vkf_decode_input *input);
+/* Which tokens of a row become rows of a packed batch: from the first to the last that the mask has, at least one, and
+ * as far as the token that a head reads. */
+typedef struct vkf_token_span {
   uint32_t first, length;
-} vkf_source_span;
-vkf_source_span vkf_engine_source_span(const vkf_session *session, const vkf_encode_input *input, uint32_t b);
+} vkf_token_span;
+vkf_token_span vkf_engine_token_span(const vkf_token_grid *grid, uint32_t row);
 /* Whether the mask takes out tokens inside these spans, so that the plan needs the mask. */
-bool vkf_engine_has_holes(const vkf_session *session, const vkf_encode_input *input);
+bool vkf_engine_has_holes(const vkf_token_grid *grid);
 /* Writes the spans, and ids or pixels, positions, types and mask of their tokens, and runs the ENCODE program. dims:
  * given for the rectangle B x S; becomes that of the rows. */
 vkf_status vkf_engine_encode(vkf_session *session, const vkf_cached_plan *cached, vkf_dims *dims,
                              const vkf_encode_input *input);
-/* Writes a [rows][length] mask where the plan reads it, at bucket strides; NULL: all 1. */
-vkf_status vkf_engine_write_mask(vkf_session *session, const vkf_cached_plan *cached, vkf_input input,
-                                 const vkf_dims *dims, uint32_t rows, uint32_t length, const int32_t *mask);
-/* Position ids of these tokens. */
-vkf_status vkf_engine_write_positions(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
-                                      const vkf_model_tokens *tokens);
+/* The same of the DECODE program, without a token before these. The keys of row r go into slot r. */
+vkf_status vkf_engine_decode(vkf_session *session, const vkf_cached_plan *cached, vkf_dims *dims,
+                             const vkf_decode_input *input);
 
 /* Which outputs a forward pass computes and reads: all, the last states alone, the logits alone, or the attention
  * weights with the last states. */

@@ -99,15 +99,13 @@ static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c, uint32_t n_keys) 
   vkf_status st = VKF_OK;
   vkf_plan *plan = NULL;
   uint64_t bytes = 0;
-  const vkf_plan_request request = {.stage = VKF_STAGE_DECODE,
-                                    .capacity = plan_sizes(c, (vkf_sizes){.T = 1, .out = c->sizes.R}),
-                                    .mask = true,
-                                    .packed = c->sizes.packed};
+  const vkf_plan_request request = {
+      .stage = VKF_STAGE_DECODE, .capacity = plan_sizes(c, (vkf_sizes){.T = 1, .out = c->sizes.R}), .mask = true};
   if (vkf_model_net_info(p->net)->architecture == VKF_ARCHITECTURE_ENCODER) goto done;
   VKF_TRY(vkf_model_plan_build(p->net, p->env, &request, &plan));
   for (uint32_t i = 0; i < plan->n_slots; i++)
     if (plan->slots[i].kind == VKF_SLOT_STATE) bytes += vkf_slot_stored_bytes(&plan->slots[i]);
-  if (c->sizes.packed && p->max_state_bytes && bytes > p->max_state_bytes) {
+  if (p->max_state_bytes && bytes > p->max_state_bytes) {
     st = vkf_env_fail_too_large(p->env, VKF_ERROR_DEVICE_MEMORY,
                                 "a cache of keys and values for %u slots of %u tokens: needed %llu bytes, given %llu; "
                                 "fewer beams or slots, a smaller batch or fewer tokens need less",
@@ -125,19 +123,19 @@ done:
 
 /* Decoding plans hold no multiple of 16 keys: else all heads begin in one set of the processor's cache, and lanes that
  * go through several heads take each other's lines (Zen 4, 128 heads of 64: 304 keys take 1677 us, 305 take 1237). */
-static uint32_t apart(uint32_t keys, bool packed) {
-  return keys + (packed && keys % 16 == 0);
+static uint32_t apart(uint32_t keys) {
+  return keys + (keys % 16 == 0);
 }
 
 static vkf_need_sizes round_sizes(const vkf_plan_cache *p, const vkf_need_sizes *need) {
   vkf_need_sizes sizes = {vkf_engine_round_rows(need->B), vkf_engine_round_length(need->S), 0,
-                          vkf_engine_round_length(need->keys), need->packed};
+                          vkf_engine_round_length(need->keys)};
   const uint32_t max = vkf_model_net_info(p->net)->max_positions;
   if (max) { /* no more than the model's positions, apart from the key that apart() adds */
     sizes.S = VKF_MIN(sizes.S, max);
     sizes.keys = VKF_MIN(sizes.keys, max);
   }
-  sizes.keys = apart(sizes.keys, need->packed);
+  sizes.keys = apart(sizes.keys);
   sizes.R = sizes.B * VKF_CEIL_DIV(need->R, VKF_MAX(need->B, 1));
   return sizes;
 }
@@ -147,7 +145,7 @@ static vkf_status create(vkf_plan_cache *p, const vkf_need_sizes *need, bool is_
   vkf_bucket *c = vkf_env_alloc(p->env, 1, sizeof *c);
   if (!c) VKF_TRY(VKF_ERROR_MEMORY);
   c->sizes = *need;
-  c->sizes.keys = apart(need->keys, need->packed);
+  c->sizes.keys = apart(need->keys);
   c->is_own = is_own;
   if (!p->memory && !p->keep_all) VKF_TRY(p->backend->table->memory_create(p->backend, &p->memory));
   VKF_TRY(make_state(p, c, need->keys));
@@ -185,20 +183,24 @@ vkf_need_sizes vkf_engine_bucket_sizes(const vkf_bucket *bucket) {
   return bucket->sizes;
 }
 
+vkf_sizes vkf_engine_pass_capacity(const vkf_bucket *c, uint32_t length) {
+  const uint32_t T = VKF_MIN(vkf_engine_round_length(length), c->sizes.keys);
+  return (vkf_sizes){.T = T, .out = c->sizes.R * T};
+}
+
 static bool same_request(const vkf_plan_request *a, const vkf_plan_request *b) {
   return a->stage == b->stage && !memcmp(&a->capacity, &b->capacity, sizeof a->capacity) &&
          a->hidden_states == b->hidden_states && a->last_hidden_state == b->last_hidden_state &&
          a->layer_logits == b->layer_logits && a->attentions == b->attentions && a->projections == b->projections &&
          a->mask == b->mask && a->target_mask == b->target_mask && a->ancestry == b->ancestry &&
-         a->packed == b->packed && a->gather_out == b->gather_out && a->logits == b->logits &&
-         a->short_head == b->short_head && a->log_softmax == b->log_softmax && a->max_edits == b->max_edits &&
-         a->renormalize == b->renormalize && a->top_k == b->top_k;
+         a->gather_out == b->gather_out && a->logits == b->logits && a->short_head == b->short_head &&
+         a->log_softmax == b->log_softmax && a->max_edits == b->max_edits && a->renormalize == b->renormalize &&
+         a->top_k == b->top_k;
 }
 
 /* *wanted with the sizes that the bucket gives it. */
 static vkf_plan_request in_bucket(const vkf_bucket *c, const vkf_plan_request *wanted) {
   vkf_plan_request request = *wanted;
-  request.packed = c->sizes.packed;
   request.capacity = plan_sizes(c, wanted->capacity);
   return request;
 }

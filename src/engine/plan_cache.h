@@ -15,7 +15,6 @@ typedef struct vkf_bucket vkf_bucket;
 /* Sizes that a run needs at least. T, out and numbers of rows belong to a plan, not to the bucket. */
 typedef struct vkf_need_sizes {
   uint32_t B, S, R, keys;
-  uint32_t packed; /* 1: of packed plans; 0: of others */
 } vkf_need_sizes;
 
 /* A plan and its program. */
@@ -33,7 +32,7 @@ typedef struct vkf_plan_cache {
   vkf_weights *weights;
   vkf_bucket *buckets;      /* most recently used first */
   vkf_memory *memory;       /* NULL: every program has its own */
-  uint64_t max_state_bytes; /* of the next cache of a packed bucket; 0: no bound */
+  uint64_t max_state_bytes; /* of the next cache of a generating call; 0: no bound */
   uint64_t few_rows_read;   /* parameters that steps of few rows read on larger plans (steps.c) */
   bool keep_all;            /* every slot of every program stays readable, and begins as NaN (validation) */
 } vkf_plan_cache;
@@ -57,6 +56,8 @@ void vkf_engine_bucket_destroy(vkf_plan_cache *cache, vkf_bucket **bucket);
 vkf_plan_cache_bytes vkf_engine_bucket_bytes(const vkf_plan_cache *cache, const vkf_bucket *bucket);
 /* The sizes that it was made for. */
 vkf_need_sizes vkf_engine_bucket_sizes(const vkf_bucket *bucket);
+/* The capacity of the plan of a pass over all tokens of the target, `length` in the longest row. */
+vkf_sizes vkf_engine_pass_capacity(const vkf_bucket *bucket, uint32_t length);
 /* The plan of a request. Reads T, out, source_rows and target_rows of request->capacity, which the caller has rounded
  * up; the other sizes are the bucket's. */
 vkf_status vkf_engine_plan_get(vkf_plan_cache *cache, vkf_bucket *bucket, const vkf_plan_request *request,

@@ -87,13 +87,13 @@ static vkf_status inputs_init(vkf_session *session, const vkf_array *arrays, siz
                               info->target_vocab);
 }
 
-/* Puts the encoder's rows, which are packed, at their places among [B,S]; other places get zeros. */
-static void spread_rows(const vkf_session *session, const vkf_encode_input *in, size_t row_bytes, char *rows) {
+/* Puts packed rows at the places of their tokens; other places get zeros. */
+static void spread_rows(const vkf_token_grid *grid, size_t row_bytes, char *rows) {
   size_t from = 0;
-  for (uint32_t b = 0; b < in->B; b++) from += vkf_engine_source_span(session, in, b).length;
-  for (uint32_t b = in->B; b-- > 0;) {
-    const vkf_source_span span = vkf_engine_source_span(session, in, b);
-    char *to = rows + (size_t)b * in->S * row_bytes, *end = to + in->S * row_bytes;
+  for (uint32_t r = 0; r < grid->rows; r++) from += vkf_engine_token_span(grid, r).length;
+  for (uint32_t r = grid->rows; r-- > 0;) {
+    const vkf_token_span span = vkf_engine_token_span(grid, r);
+    char *to = rows + (size_t)r * grid->length * row_bytes, *end = to + grid->length * row_bytes;
     const size_t first = span.first * row_bytes, bytes = span.length * row_bytes;
     from -= span.length;
     memmove(to + first, rows + from * row_bytes, bytes);
@@ -102,20 +102,20 @@ static void spread_rows(const vkf_session *session, const vkf_encode_input *in, 
   }
 }
 
-/* Puts the encoder's weights [B,H,S,S] of sentences that do not begin at position 0 at the positions of their queries
- * and keys. */
-static void shift_weights(const vkf_session *session, const vkf_encode_input *in, size_t H, float *weights) {
-  const size_t S = in->S;
-  for (uint32_t b = 0; b < in->B; b++) {
-    const vkf_source_span span = vkf_engine_source_span(session, in, b);
-    for (size_t h = 0; span.first > 0 && h < H; h++) {
-      float *plane = weights + ((size_t)b * H + h) * S * S;
-      for (size_t t = span.length; t-- > 0;) {
-        float *to = plane + (span.first + t) * S;
-        memmove(to + span.first, plane + t * S, span.length * sizeof *to);
-        memset(to, 0, span.first * sizeof *to);
+/* Puts attention weights [rows,H,queries,keys] of sequences that do not begin at position 0 at the positions of their
+ * queries and keys. */
+static void shift_weights(const vkf_token_grid *queries, const vkf_token_grid *keys, size_t H, float *weights) {
+  const size_t T = queries->length, S = keys->length;
+  for (uint32_t r = 0; r < queries->rows; r++) {
+    const vkf_token_span q = vkf_engine_token_span(queries, r), k = vkf_engine_token_span(keys, r);
+    for (size_t h = 0; q.first + k.first > 0 && h < H; h++) {
+      float *plane = weights + ((size_t)r * H + h) * T * S;
+      for (size_t t = q.length; t-- > 0;) {
+        float *to = plane + (q.first + t) * S;
+        memmove(to + k.first, plane + t * S, k.length * sizeof *to);
+        memset(to, 0, k.first * sizeof *to);
       }
-      memset(plane, 0, span.first * S * sizeof *plane);
+      memset(plane, 0, q.first * S * sizeof *plane);
     }
   }
 }
@@ -160,26 +160,35 @@ done:
   return st;
 }
 
-/* Reads a slot into the result; rows become [rows, length, width]. source: the encoder's batch; NULL: the rows are a
- * rectangle. */
-static vkf_status take_output(vkf_session *session, const vkf_cached_plan *cached, uint32_t slot, const vkf_dims *dims,
-                              uint32_t rows, const vkf_encode_input *source, vkf_result *result) {
-  const vkf_slot *s = &cached->plan->slots[slot];
+/* A pass that ran, and whose tokens its rows and keys are. */
+typedef struct passed {
+  const vkf_cached_plan *cached;
+  const vkf_dims *dims;
+  vkf_token_grid tokens, source; /* source: that cross-attention reads */
+  bool is_target;
+} passed;
+
+/* Reads a slot into the result; rows become [rows, length, width]. */
+static vkf_status take_output(vkf_session *session, const passed *p, uint32_t slot, vkf_result *result) {
+  const vkf_slot *s = &p->cached->plan->slots[slot];
+  const size_t rows = p->tokens.rows, length = p->tokens.length;
   size_t shape[VKF_MAX_SLOT_RANK + 1], rank = 0;
   void *data = NULL;
   if (s->rank == 2 && s->extent[0].dim == VKF_DIM_ONE) {
-    const size_t length = source ? source->S : dims->v[VKF_DIM_T],
-                 full[] = {rows, vkf_slot_extent(s, 0, dims), length, length};
-    return take_bias(session, cached, slot, dims, full, !source, result);
+    const size_t full[] = {rows, vkf_slot_extent(s, 0, p->dims), length, length};
+    return take_bias(session, p->cached, slot, p->dims, full, p->is_target, result);
   }
   bool is_split = s->rank == 2 && s->extent[0].dim != VKF_DIM_B && s->extent[0].dim != VKF_DIM_R; /* a row a sequence */
   if (is_split) shape[rank++] = rows;
-  for (uint32_t i = 0; i < s->rank; i++) shape[rank++] = vkf_slot_extent(s, i, dims);
-  if (is_split) shape[1] = source ? source->S : shape[1] / rows;
+  for (uint32_t i = 0; i < s->rank; i++) shape[rank++] = vkf_slot_extent(s, i, p->dims);
+  if (is_split) shape[1] = length;
   VKF_CALL(vkf_engine_result_add(result, s->output, s->dtype, rank, shape, &data));
-  VKF_CALL(session->plan_cache.backend->table->read(cached->program, slot, dims, data));
-  if (source && is_split) spread_rows(session, source, shape[2] * vkf_dtype_bytes(s->dtype), data);
-  if (source && rank == 4) shift_weights(session, source, shape[1], data);
+  VKF_CALL(session->plan_cache.backend->table->read(p->cached->program, slot, p->dims, data));
+  if (is_split) spread_rows(&p->tokens, shape[2] * vkf_dtype_bytes(s->dtype), data);
+  if (rank == 4) {
+    const bool is_cross = p->is_target && s->extent[3].dim == VKF_DIM_S;
+    shift_weights(&p->tokens, is_cross ? &p->source : &p->tokens, shape[1], data);
+  }
   if (vkf_model_net_info(session->model->net)->is_span && strcmp(s->output, "logits") == 0) return part_span(result);
   const char *second = vkf_model_second_name(session->model->net, s->output);
   if (second) {
@@ -190,10 +199,9 @@ static vkf_status take_output(vkf_session *session, const vkf_cached_plan *cache
   return VKF_OK;
 }
 
-static vkf_status take_outputs(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims, uint32_t rows,
-                               const vkf_encode_input *source, vkf_result *result) {
-  for (uint32_t i = 0; i < cached->plan->n_slots; i++)
-    if (cached->plan->slots[i].output) VKF_CALL(take_output(session, cached, i, dims, rows, source, result));
+static vkf_status take_outputs(vkf_session *session, const passed *p, vkf_result *result) {
+  for (uint32_t i = 0; i < p->cached->plan->n_slots; i++)
+    if (p->cached->plan->slots[i].output) VKF_CALL(take_output(session, p, i, result));
   return VKF_OK;
 }
 
@@ -211,44 +219,16 @@ static vkf_status check_finite(vkf_env *env, const vkf_result *result) {
   return VKF_OK;
 }
 
-/* The rows that a head of classes reads: as in transformers the last token of each sequence that is no pad, and the
- * first where there is none. Where the model has no pad, the mask says which tokens are. */
-static vkf_status write_last_rows(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
-                                  const vkf_sizes *sizes, const int32_t *ids, const int32_t *mask) {
+/* The tokens that a head of classes reads: as in transformers the last of each sequence that is no pad, and the first
+ * where there is none. Where the model has no pad, the mask says which tokens are. */
+static void find_last(const vkf_session *session, const vkf_decode_input *in, uint32_t *last) {
   const int32_t pad = vkf_model_net_info(session->model->net)->pad_id;
-  if (cached->slots[VKF_INPUT_OUT_ROWS] == VKF_NO_SLOT) return VKF_OK;
-  int32_t *rows = vkf_env_alloc(session->env, sizes->R, sizeof *rows);
-  if (!rows) return VKF_ERROR_MEMORY;
-  for (uint32_t r = 0; r < sizes->R; r++) {
-    const size_t first = (size_t)r * sizes->T;
-    uint32_t t = sizes->T;
-    while (t > 1 && (pad >= 0 ? ids[first + t - 1] == pad : mask && mask[first + t - 1] == 0)) t--;
-    rows[r] = (int32_t)(first + t - 1);
+  for (uint32_t r = 0; r < in->R; r++) {
+    const size_t first = (size_t)r * in->T;
+    uint32_t t = in->T;
+    while (t > 1 && (pad >= 0 ? in->ids[first + t - 1] == pad : in->mask && in->mask[first + t - 1] == 0)) t--;
+    last[r] = t - 1;
   }
-  const vkf_status st = vkf_engine_write_input(&session->plan_cache, cached, VKF_INPUT_OUT_ROWS, dims, rows);
-  vkf_env_free(session->env, rows);
-  return st;
-}
-
-static vkf_status run_decode(vkf_session *session, vkf_bucket *bucket, const vkf_plan_request *request,
-                             const vkf_sizes *sizes, const int32_t *ids, const int32_t *source_mask,
-                             const int32_t *target_mask, vkf_result *result) {
-  const vkf_cached_plan *cached = NULL;
-  vkf_dims dims = vkf_dims_make(sizes);
-  VKF_CALL(vkf_engine_plan_get(&session->plan_cache, bucket, request, &cached));
-  VKF_CALL(vkf_engine_write_input(&session->plan_cache, cached, VKF_INPUT_TARGET_IDS, &dims, ids));
-  const vkf_model_tokens tokens = {.stage = VKF_STAGE_DECODE,
-                                   .rows = sizes->R,
-                                   .length = sizes->T,
-                                   .ids = ids,
-                                   .mask = target_mask,
-                                   .mask_stride = sizes->T};
-  VKF_CALL(vkf_engine_write_positions(session, cached, &dims, &tokens));
-  VKF_CALL(vkf_engine_write_mask(session, cached, VKF_INPUT_MASK, &dims, sizes->B, sizes->S, source_mask));
-  VKF_CALL(vkf_engine_write_mask(session, cached, VKF_INPUT_TARGET_MASK, &dims, sizes->R, sizes->T, target_mask));
-  VKF_CALL(write_last_rows(session, cached, &dims, sizes, ids, target_mask));
-  VKF_CALL(vkf_engine_run_plan(&session->plan_cache, cached, &dims));
-  return take_outputs(session, cached, &dims, sizes->R, NULL, result);
 }
 
 typedef struct run_call {
@@ -272,20 +252,44 @@ static vkf_plan_request encode_request(const run_call *call, const vkf_need_size
                             .logits = has_head && (call->output == VKF_RUN_ALL || call->output == VKF_RUN_LOGITS)};
 }
 
-static vkf_status run_encode(vkf_session *session, vkf_bucket *bucket, vkf_plan_request request, const run_inputs *in,
-                             vkf_result *result) {
+static vkf_status run_encode(vkf_session *session, vkf_bucket *bucket, vkf_plan_request request,
+                             const vkf_encode_input *in, vkf_result *result) {
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
-  const uint32_t B = (uint32_t)in->source[0], S = (uint32_t)in->source[1];
-  const vkf_encode_input source = {
-      .B = B, .S = S, .ids = in->ids, .mask = in->mask, .types = in->types, .pixels = in->pixels};
-  const vkf_sizes sizes = {.B = B, .S = S, .R = B, .T = 1, .out = B * S};
-  const vkf_cached_plan *cached = NULL;
+  const vkf_sizes sizes = {.B = in->B, .S = in->S, .R = in->B, .T = 1, .out = in->B * in->S};
   vkf_dims dims = vkf_dims_make(&sizes);
-  request.mask = vkf_engine_has_holes(session, &source);
+  passed p = {.dims = &dims, .tokens = vkf_engine_source_grid(session, in)};
+  request.mask = vkf_engine_has_holes(&p.tokens);
   if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER) request.logits = request.layer_logits = false;
-  VKF_CALL(vkf_engine_plan_get(&session->plan_cache, bucket, &request, &cached));
-  VKF_CALL(vkf_engine_encode(session, cached, &dims, &source));
-  return take_outputs(session, cached, &dims, B, &source, result);
+  VKF_CALL(vkf_engine_plan_get(&session->plan_cache, bucket, &request, &p.cached));
+  VKF_CALL(vkf_engine_encode(session, p.cached, &dims, in));
+  return take_outputs(session, &p, result);
+}
+
+static vkf_status run_decode(vkf_session *session, vkf_bucket *bucket, vkf_plan_request request, vkf_decode_input *in,
+                             vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const vkf_sizes sizes = {.B = in->R, .S = in->source ? in->source->S : 1, .R = in->R, .T = in->T};
+  vkf_dims dims = vkf_dims_make(&sizes);
+  passed p = {.dims = &dims, .is_target = true};
+  uint32_t *last = NULL;
+  if (vkf_model_net_info(session->model->net)->is_pooled) {
+    last = vkf_env_alloc(session->env, in->R, sizeof *last);
+    if (!last) VKF_TRY(VKF_ERROR_MEMORY);
+    find_last(session, in, last);
+    in->reads = last;
+  }
+  p.tokens = vkf_engine_target_grid(in);
+  if (in->source) p.source = vkf_engine_source_grid(session, in->source);
+  request.stage = VKF_STAGE_DECODE;
+  request.capacity = vkf_engine_pass_capacity(bucket, in->T);
+  request.mask = in->source && vkf_engine_has_holes(&p.source);
+  request.target_mask = vkf_engine_has_holes(&p.tokens);
+  VKF_TRY(vkf_engine_plan_get(&session->plan_cache, bucket, &request, &p.cached));
+  VKF_TRY(vkf_engine_decode(session, p.cached, &dims, in));
+  VKF_TRY(take_outputs(session, &p, result));
+done:
+  vkf_env_free(session->env, last);
+  return st;
 }
 
 static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs, vkf_result **out) {
@@ -301,20 +305,17 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
   VKF_TRY(vkf_engine_result_create(session->env, &result));
   bool decoder_only = info->architecture == VKF_ARCHITECTURE_DECODER;
   uint32_t B = (uint32_t)in.source[0], S = (uint32_t)in.source[1], T = decoder_only ? S : (uint32_t)in.target[1];
-  VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : S, B, VKF_MAX(T, 1), 0},
+  session->plan_cache.max_state_bytes = 0; /* that bound is of slots */
+  VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : S, B, VKF_MAX(T, 1)},
                                 &bucket));
-  vkf_need_sizes caps = vkf_engine_bucket_sizes(bucket);
-  vkf_plan_request request = encode_request(call, &caps);
-  if (!decoder_only) VKF_TRY(run_encode(session, bucket, request, &in, result));
-  if (info->architecture != VKF_ARCHITECTURE_ENCODER) {
-    vkf_sizes sizes = {.B = B, .S = decoder_only ? 1 : S, .R = B, .T = T, .out = B * T};
-    request.stage = VKF_STAGE_DECODE;
-    request.capacity = (vkf_sizes){.T = caps.keys, .out = caps.R * caps.keys};
-    request.mask = !decoder_only;
-    request.target_mask = (decoder_only ? in.mask : in.target_mask) != NULL;
-    VKF_TRY(run_decode(session, bucket, &request, &sizes, decoder_only ? in.ids : in.target_ids, in.mask,
-                       decoder_only ? in.mask : in.target_mask, result));
-  }
+  const vkf_need_sizes caps = vkf_engine_bucket_sizes(bucket);
+  const vkf_plan_request request = encode_request(call, &caps);
+  const vkf_encode_input source = {
+      .B = B, .S = S, .ids = in.ids, .mask = in.mask, .types = in.types, .pixels = in.pixels};
+  vkf_decode_input target = {.R = B, .T = T, .ids = in.target_ids, .mask = in.target_mask, .source = &source};
+  if (decoder_only) target = (vkf_decode_input){.R = B, .T = T, .ids = in.ids, .mask = in.mask};
+  if (!decoder_only) VKF_TRY(run_encode(session, bucket, request, &source, result));
+  if (info->architecture != VKF_ARCHITECTURE_ENCODER) VKF_TRY(run_decode(session, bucket, request, &target, result));
   if (!call->params->allow_not_finite) VKF_TRY(check_finite(session->env, result));
 done:
   /* A batch that a task chose may fit when it is smaller; a batch that the caller of vkf_session_run() chose is an

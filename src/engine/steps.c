@@ -60,7 +60,7 @@ static uint64_t bound_of(const vkf_session *session, bool is_own) {
 }
 
 vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_steps_params *p) {
-  const vkf_need_sizes need = {p->n_sources, VKF_MAX(p->source_tokens, 1), p->n_sources * p->each, p->slot_tokens, 1};
+  const vkf_need_sizes need = {p->n_sources, VKF_MAX(p->source_tokens, 1), p->n_sources * p->each, p->slot_tokens};
   *s = (vkf_steps){.session = session,
                    .is_own = p->is_own,
                    .each = p->each,
@@ -148,8 +148,9 @@ vkf_status vkf_engine_steps_encode(vkf_steps *s, const vkf_encode_input *in) {
   s->short_plan = NULL;
   if (vkf_engine_split_helps(s->session, st, in->B)) return encode_halves(s, in);
   VKF_CALL(st);
+  const vkf_token_grid grid = vkf_engine_source_grid(s->session, in);
   for (uint32_t b = 0; b < in->B; b++) {
-    const vkf_source_span span = vkf_engine_source_span(s->session, in, b);
+    const vkf_token_span span = vkf_engine_token_span(&grid, b);
     s->sources[in->places[b]] = (vkf_span){.keys = span.length, .slot = in->places[b]};
     for (uint32_t t = 0; s->source_mask && t < span.length; t++)
       s->source_mask[(size_t)in->places[b] * s->caps.S + t] =

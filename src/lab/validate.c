@@ -60,8 +60,8 @@ static vkf_status side_init(side *s, vkf_model *model, vkf_backend *backend) {
   VKF_CALL(backend->table->weights_create(backend, &source, NULL, &s->weights));
   vkf_engine_plan_cache_init(&s->session.plan_cache, model->env, backend, model->net, s->weights);
   s->session.plan_cache.keep_all = true;
-  return vkf_engine_bucket_get(
-      &s->session.plan_cache, &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), B, T, 0}, &s->bucket);
+  return vkf_engine_bucket_get(&s->session.plan_cache,
+                               &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), B, T}, &s->bucket);
 }
 
 static void side_finish(side *s) {
@@ -96,23 +96,26 @@ done:
   return st;
 }
 
-/* Writes the inputs of a pass and runs it. */
+/* Runs a pass on given ids. The source has pads at its end; the target, if it has a mask, a pad before it and a hole.
+ */
 static vkf_status run_pass(side *s, const pass *p, const vkf_cached_plan *cached, vkf_dims *dims) {
-  static const int32_t mask[B * S] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0};
+  static const int32_t source_mask[B * S] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0};
+  static const int32_t target_mask[B * T] = {1, 1, 1, 1, 1, 0, 1, 0, 1, 1};
+  static const uint32_t last[B] = {T - 1, T - 1};
   vkf_session *session = &s->session;
-  const vkf_plan_cache *cache = &session->plan_cache;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
-  int32_t ids[B * T], positions[B * T], last[B];
-  if (p->request.stage == VKF_STAGE_ENCODE) return run_encode(session, cached, dims, mask);
+  const vkf_encode_input source = {.B = B, .S = S, .mask = source_mask};
+  int32_t ids[B * T];
+  if (p->request.stage == VKF_STAGE_ENCODE) return run_encode(session, cached, dims, source_mask);
   fill_ids(ids, B * T, info->is_pooled ? info->vocab : info->target_vocab, 2);
-  for (int32_t b = 0; b < B; b++) last[b] = (b + 1) * T - 1;
-  vkf_model_positions(session->model->net, &(vkf_model_tokens){VKF_STAGE_DECODE, B, T, 0, ids, NULL, 0}, positions);
-  VKF_CALL(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_IDS, dims, ids));
-  VKF_CALL(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_POSITIONS, dims, positions));
-  VKF_CALL(vkf_engine_write_input(cache, cached, VKF_INPUT_OUT_ROWS, dims, last));
-  VKF_CALL(vkf_engine_write_mask(session, cached, VKF_INPUT_MASK, dims, B, p->sizes.S,
-                                 info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? mask : NULL));
-  return vkf_engine_run_plan(cache, cached, dims);
+  return vkf_engine_decode(
+      session, cached, dims,
+      &(vkf_decode_input){.R = B,
+                          .T = T,
+                          .ids = ids,
+                          .mask = p->request.target_mask ? target_mask : NULL,
+                          .reads = info->is_pooled ? last : NULL,
+                          .source = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? &source : NULL});
 }
 
 /* Compares a node and adds it to its block. */
@@ -294,7 +297,7 @@ static vkf_status validate_model(vkf_validation *v, vkf_model *model) {
   };
   passes[2] = passes[1]; /* queries and keys as outputs of their own: rotary positions turn them before they are kept */
   passes[2].name = "projections";
-  passes[2].request.projections = true;
+  passes[2].request.projections = passes[2].request.target_mask = true;
   for (size_t i = 0; i < VKF_COUNT(passes) && !v->fault; i++) {
     bool encode = passes[i].request.stage == VKF_STAGE_ENCODE;
     if (encode ? info->architecture != VKF_ARCHITECTURE_DECODER : decodes) VKF_TRY(validate_pass(v, sides, &passes[i]));

@@ -136,7 +136,7 @@ static uint32_t cross_attention(const vkf_model_stage *s, uint32_t i, uint32_t x
       .k = vkf_model_state(i, VKF_STATE_CROSS_K),
       .v = vkf_model_state(i, VKF_STATE_CROSS_V),
       .mask = vkf_model_input(VKF_INPUT_MASK, s->request->mask),
-      .spans = vkf_model_input(VKF_INPUT_CROSS_SPANS, s->request->packed),
+      .spans = vkf_model_input(VKF_INPUT_CROSS_SPANS, true),
       .weights_output = output_name(s->request->attentions, "cross_", "attentions", i, weights),
       .projections_output = output_name(s->request->projections, "cross_", "queries", i, queries)};
   return vkf_block_cross_attention(s->b, &form, &s->stream, &layer, &inputs, x, x);

@@ -86,13 +86,13 @@ vkf_status vkf_model_folder_make(vkf_env *env, const char *config_path, const ch
  *   MASK (if requested: needed only where it has holes between tokens).
  * DECODE: target ids to logits or candidates, in the dimensions R, T, PAST (and B, S for the cross keys). Blocks
  *   "embed", "decoder.0" ..., "head" (final norm, gather, logits, log-softmax, edits, top-k, whatever there is of it).
- *   A full pass is PAST 0 and T the length; a cached step is T 1.
- *   Inputs TARGET_IDS, TARGET_POSITIONS, TARGET_MASK, ANCESTRY, MASK (of the source, for cross-attention), OUT_ROWS,
- *   EDIT_OFFSETS, EDITS, each if requested. */
+ *   A full pass is PAST 0 and T the length; a cached step is T 1. Batches are packed here, too.
+ *   Inputs TARGET_SPANS, CROSS_SPANS, TARGET_IDS, TARGET_POSITIONS; if requested TARGET_MASK (needed only where it has
+ *   holes between tokens), ANCESTRY, MASK (of the source, for cross-attention), OUT_ROWS, EDIT_OFFSETS, EDITS. */
 
 /* The `index` of a VKF_SLOT_STATE: the caches of a decoder layer, named "state.decoder.<layer>.self.k" and so on.
  * self: [R][kv heads][past+T][width], cross: [B][kv heads][S][width], extents at capacity: all plans that share a state
- * must be built with the same B, S, R and past+T, packed or not. */
+ * must be built with the same B, S, R and past+T. */
 typedef enum vkf_state_part {
   VKF_STATE_SELF_K,
   VKF_STATE_SELF_V,
@@ -127,7 +127,6 @@ typedef struct vkf_plan_request {
   bool mask;              /* padding mask of the source: VKF_INPUT_MASK */
   bool target_mask;       /* padding mask of the target keys: VKF_INPUT_TARGET_MASK */
   bool ancestry;          /* beams: VKF_INPUT_ANCESTRY */
-  bool packed;            /* DECODE: rows have spans, VKF_INPUT_TARGET_SPANS and VKF_INPUT_CROSS_SPANS */
   bool gather_out;        /* the head sees the rows VKF_INPUT_OUT_ROWS; else all rows, and VKF_DIM_OUT must equal
                              their number */
   uint32_t short_head;    /* 0: the head has all its rows; else so many of them, VKF_INPUT_SHORT_HEAD and _MASK: V is

@@ -230,7 +230,7 @@ static void build_decode(vkf_build *b, const vkf_net *net, const vkf_plan_reques
                                 .rows = VKF_DIM_RT,
                                 .keys = VKF_DIM_KEYS,
                                 .past = VKF_DIM_PAST,
-                                .spans = vkf_model_input(VKF_INPUT_TARGET_SPANS, request->packed)};
+                                .spans = vkf_model_input(VKF_INPUT_TARGET_SPANS, true)};
   s.is_target = true;
   s.prefix = net->info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? "decoder_" : "";
   uint32_t x = vkf_model_layers(&s);

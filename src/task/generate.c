@@ -113,13 +113,14 @@ static vkf_status refuse(void *user, const vkf_request *request, vkf_skip_reason
 
 static vkf_status run(generator *g) {
   const vkf_encode_input source = source_of(g);
+  const vkf_token_grid grid = vkf_engine_source_grid(g->session, &source);
   return vkf_task_schedule_run(&(vkf_schedule){.session = g->session,
                                                .config = &g->config,
                                                .n_requests = source.B,
                                                .batch_size = g->params.batch_size,
                                                .n_longest = source.S,
                                                .top_logprobs = g->params.top_logprobs,
-                                               .has_holes = g->has_encoder && vkf_engine_has_holes(g->session, &source),
+                                               .has_holes = g->has_encoder && vkf_engine_has_holes(&grid),
                                                .shortlist = g->params.shortlist,
                                                .scores = g->params.scores,
                                                .next = next,

@@ -1,7 +1,7 @@
 /* What run, generate and translate refuse at the public door: each with a sentence that names the input, what was
  * expected and what was found, and with the model as usable as before.
  */
-#include "support/driver.h"
+#include "support/golden.h"
 
 #define GOLDEN VKF_SOURCE_DIR "/tests/golden/marian"
 #define SHIPPED VKF_SOURCE_DIR "/models/en-es"
@@ -238,23 +238,35 @@ static void test_pads_without_a_mask(void **state) {
   }
 }
 
-/* A pooled head reads the first token though the mask takes it out, as transformers does. */
-static void test_the_first_token_is_read(void **state) {
-  static const int32_t tokens[2][4] = {{5, 7, 8, 9}, {6, 7, 8, 9}}, masked[4] = {0, 1, 1, 1};
+/* A pooled head reads its token though the mask takes it out, as transformers does: an encoder's the first, a decoder's
+ * the last that is no pad, or the first where all behind it are pads. */
+static void test_a_masked_token_is_read(void **state) {
+  enum { PAD = 0 };
+  static const struct {
+    const char *folder, *output;
+    int32_t tokens[2][4], masked[4];
+  } rows[] = {
+      {"bert-model-pooled", "pooler_output", {{5, 7, 8, 9}, {6, 7, 8, 9}}, {0, 1, 1, 1}},
+      {"families/qwen3-sequence-classification", "logits", {{9, 7, 8, 5}, {9, 7, 8, 6}}, {1, 1, 0, 0}},
+      {"families/qwen3-sequence-classification", "logits", {{5, PAD, PAD, PAD}, {6, PAD, PAD, PAD}}, {0, 1, 1, 1}}};
   driver *d = *state;
-  vkf_model *model = NULL;
-  vkf_result *results[2] = {NULL};
-  size_t n = 0;
-  driver_ok(d, vkf_model_open(d->device, VKF_SOURCE_DIR "/tests/golden/bert-model-pooled", &model));
-  for (int i = 0; i < 2; i++) {
-    const vkf_array inputs[] = {IDS("input_ids", 1, 4, (void *)tokens[i]), IDS("attention_mask", 1, 4, (void *)masked)};
-    driver_ok(d, vkf_session_run(session_of(model), inputs, 2, NULL, &results[i]));
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+    char path[GOLDEN_PATH];
+    vkf_model *model = NULL;
+    vkf_result *results[2] = {NULL};
+    size_t n = 0;
+    driver_ok(d, vkf_model_open(d->device, golden_path(path, rows[r].folder, "."), &model));
+    for (int i = 0; i < 2; i++) {
+      const vkf_array inputs[] = {IDS("input_ids", 1, 4, (void *)rows[r].tokens[i]),
+                                  IDS("attention_mask", 1, 4, (void *)rows[r].masked)};
+      driver_ok(d, vkf_session_run(session_of(model), inputs, 2, NULL, &results[i]));
+    }
+    const float *a = vkf_result_f32(results[0], rows[r].output, &n),
+                *b = vkf_result_f32(results[1], rows[r].output, &n);
+    assert_true(a && b && n > 0 && memcmp(a, b, n * sizeof *a) != 0);
+    for (int i = 0; i < 2; i++) vkf_result_destroy(&results[i]);
+    close_model(&model);
   }
-  const float *a = vkf_result_f32(results[0], "pooler_output", &n),
-              *b = vkf_result_f32(results[1], "pooler_output", &n);
-  assert_true(a && b && n > 0 && memcmp(a, b, n * sizeof *a) != 0);
-  for (int i = 0; i < 2; i++) vkf_result_destroy(&results[i]);
-  close_model(&model);
 }
 
 static void test_texts(void **state) {
@@ -287,4 +299,4 @@ static void test_texts(void **state) {
 
 DRIVER_MAIN(DRIVER_TEST(test_run_and_generate), DRIVER_TEST(test_generation_keys),
             DRIVER_TEST(test_prompts_and_length_limits), DRIVER_TEST(test_default_lengths),
-            DRIVER_TEST(test_pads_without_a_mask), DRIVER_TEST(test_the_first_token_is_read), DRIVER_TEST(test_texts))
+            DRIVER_TEST(test_pads_without_a_mask), DRIVER_TEST(test_a_masked_token_is_read), DRIVER_TEST(test_texts))

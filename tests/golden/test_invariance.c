@@ -86,40 +86,22 @@ static void test_batch_and_padding(void **state) {
   }
 }
 
-static const vkf_cached_plan *program(driver *d, vkf_session *session, vkf_bucket *capacity,
-                                      const vkf_plan_request *request) {
-  const vkf_cached_plan *ready = NULL;
-  driver_ok(d, vkf_engine_plan_get(&session->plan_cache, capacity, request, &ready));
-  return ready;
-}
-
-/* The programs of generate, by hand: their candidates are cut to a few, the logits are whole. */
-static void run_steps(driver *d, vkf_session *session, const batch *b, float *logits, uint32_t vocab) {
-  vkf_bucket *capacity = NULL;
-  driver_ok(
-      d, vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){b->rows, b->width, b->rows, T, 0}, &capacity));
-  vkf_need_sizes caps = vkf_engine_bucket_sizes(capacity);
-  vkf_plan_request request = {.stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = caps.B * caps.S}, .mask = true};
-  vkf_sizes sizes = {.B = b->rows, .S = b->width, .R = b->rows, .T = 1, .out = b->rows * b->width};
-  vkf_dims dims = vkf_dims_make(&sizes);
-  const vkf_cached_plan *ready = program(d, session, capacity, &request);
-  const vkf_encode_input source = {.B = b->rows, .S = b->width, .ids = b->ids, .mask = b->mask};
-  driver_ok(d, vkf_engine_encode(session, ready, &dims, &source));
-  request =
-      (vkf_plan_request){.stage = VKF_STAGE_DECODE, .capacity = {.T = 1, .out = caps.R}, .mask = true, .logits = true};
-  ready = program(d, session, capacity, &request);
+/* The target one id at a time, in a slot. */
+static void run_steps(driver *d, vkf_model *model, const batch *b, float *logits, uint32_t vocab) {
+  const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = T,
+                                     .source_tokens = b->width};
+  vkf_session *session = NULL;
+  driver_ok(d, vkf_session_create(model, &params, &session));
+  assert_int_equal(vkf_session_encode(session, 0, b->ids, b->width), VKF_OK);
   for (uint32_t t = 0; t < T; t++) {
-    sizes = (vkf_sizes){.B = b->rows, .S = b->width, .R = b->rows, .T = 1, .past = t, .out = b->rows};
-    dims = vkf_dims_make(&sizes);
-    driver_ok(d, vkf_engine_write_input(&session->plan_cache, ready, VKF_INPUT_TARGET_IDS, &dims, &b->target[t]));
-    const vkf_model_tokens tokens = {
-        .stage = VKF_STAGE_DECODE, .rows = b->rows, .length = 1, .past = t, .ids = &b->target[t]};
-    driver_ok(d, vkf_engine_write_positions(session, ready, &dims, &tokens));
-    driver_ok(d, vkf_engine_write_mask(session, ready, VKF_INPUT_MASK, &dims, b->rows, b->width, b->mask));
-    driver_ok(d, vkf_engine_run_plan(&session->plan_cache, ready, &dims));
-    driver_ok(d, session->plan_cache.backend->table->read(ready->program, vkf_plan_find_output(ready->plan, "logits"),
-                                                          &dims, logits + (size_t)t * vocab));
+    size_t rows = 0;
+    assert_int_equal(vkf_session_feed(session, 0, &b->target[t], 1, 1), VKF_OK);
+    assert_int_equal(vkf_session_step(session), VKF_OK);
+    const float *found = vkf_session_logits(session, 0, &rows);
+    assert_true(found && rows == 1);
+    memcpy(logits + (size_t)t * vocab, found, vocab * sizeof *logits);
   }
+  vkf_session_destroy(&session);
 }
 
 static void test_cached_steps_and_full_pass(void **state) {
@@ -134,7 +116,7 @@ static void test_cached_steps_and_full_pass(void **state) {
     float *logits = malloc((size_t)T * info.vocab * sizeof *logits);
     assert_non_null(logits);
     vkf_result *full = run(d, model, &one);
-    run_steps(d, session_of(model), &one, logits, info.vocab);
+    run_steps(d, model, &one, logits, info.vocab);
     const vkf_array *expected = vkf_result_find(full, "logits");
     assert_true(expected && expected->shape[1] == T && expected->shape[2] == info.vocab);
     expect_bits("cached steps", logits, expected->data, (size_t)T * info.vocab);

@@ -110,6 +110,12 @@ static void expect_same(const char *name, const float *found, const float *expec
                expected[i]);
 }
 
+static void expect_zeros(const char *name, const float *found, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (found[i] != 0) fail_msg("%s, %s, %s: a pad has %.9g, expected 0", folder_now, what, name, found[i]);
+}
+
+/* The sentence's own numbers, and zeros at its pads. */
 static void expect_own(const vkf_array *found, const vkf_array *alone, place_of at) {
   const float *f = found->data, *a = alone->data;
   const size_t *n = found->shape, *m = alone->shape;
@@ -117,12 +123,19 @@ static void expect_own(const vkf_array *found, const vkf_array *alone, place_of 
   if (found->rank == 2) { /* a row a sequence */
     expect_same(alone->name, f + at.row * n[1], a, n[1]);
   } else if (found->rank == 3) {
-    expect_same(alone->name, f + (at.row * n[1] + at.query) * n[2], a, m[1] * m[2]);
+    const float *row = f + at.row * n[1] * n[2], *own = row + at.query * n[2], *behind = own + m[1] * m[2];
+    expect_zeros(alone->name, row, at.query * n[2]);
+    expect_same(alone->name, own, a, m[1] * m[2]);
+    expect_zeros(alone->name, behind, (n[1] - at.query - m[1]) * n[2]);
   } else {
-    for (size_t h = 0; h < m[1]; h++)
-      for (size_t q = 0; q < m[2]; q++)
-        expect_same(alone->name, f + ((at.row * n[1] + h) * n[2] + at.query + q) * n[3] + at.key,
-                    a + (h * m[2] + q) * m[3], m[3]);
+    for (size_t i = 0; i < n[1] * n[2]; i++) {
+      const size_t h = i / n[2], q = i % n[2] - at.query; /* of a pad before the sentence a huge number */
+      const float *row = f + (at.row * n[1] * n[2] + i) * n[3], *own = row + at.key;
+      const size_t keys = q < m[2] ? m[3] : 0;
+      expect_zeros(alone->name, row, at.key);
+      expect_same(alone->name, own, a + (h * m[2] + (keys ? q : 0)) * m[3], keys);
+      expect_zeros(alone->name, own + keys, n[3] - at.key - keys);
+    }
   }
 }
 

@@ -135,7 +135,7 @@ static void write_mask(model *m, side *s, const vkf_dims *dims) {
   uint32_t slot = vkf_plan_find_index(s->plan, VKF_SLOT_INPUT, VKF_INPUT_MASK);
   if (slot == VKF_NO_SLOT) return;
   const vkf_sizes *z = &m->sizes;
-  if (s->plan->slots[slot].extent[0].dim == VKF_DIM_ONE) { /* of packed rows */
+  if (s == &m->encode) { /* of packed rows */
     write_input(m, s, VKF_INPUT_MASK, dims, m->mask);
     return;
   }
@@ -148,16 +148,23 @@ static void write_mask(model *m, side *s, const vkf_dims *dims) {
 }
 
 /* The rectangle as a packed batch: pads are rows that the mask takes out. */
-static void write_spans(model *m, side *s, const vkf_dims *dims) {
-  int32_t spans[2][64][VKF_SPAN_FIELDS];
-  const int32_t S = (int32_t)m->sizes.S;
-  assert_true(m->sizes.B <= 64);
-  for (int32_t b = 0; b < (int32_t)m->sizes.B; b++) {
+static void write_spans(model *m, side *s, const vkf_dims *dims, const vkf_sizes *sizes) {
+  int32_t spans[4][64][VKF_SPAN_FIELDS];
+  const int32_t S = (int32_t)sizes->S, T = (int32_t)sizes->T, past = (int32_t)sizes->past;
+  assert_true(sizes->B <= 64 && sizes->R <= 64);
+  for (int32_t b = 0; b < (int32_t)sizes->B; b++) {
     memcpy(spans[0][b], (int32_t[]){b * S, S, 0, S, 0, b * S}, sizeof spans[0][b]);
     memcpy(spans[1][b], (int32_t[]){b * S, S, 0, S, b, 0}, sizeof spans[1][b]);
   }
+  for (int32_t r = 0; r < (int32_t)sizes->R; r++) {
+    const int32_t beams = (int32_t)(sizes->R / sizes->B);
+    memcpy(spans[2][r], (int32_t[]){r * T, T, past, past + T, r, 0}, sizeof spans[2][r]);
+    memcpy(spans[3][r], (int32_t[]){r * T, T, 0, S, r / beams, 0}, sizeof spans[3][r]);
+  }
   write_input(m, s, VKF_INPUT_SPANS, dims, spans[0][0]);
   write_input(m, s, VKF_INPUT_CROSS_PLACES, dims, spans[1][0]);
+  write_input(m, s, VKF_INPUT_TARGET_SPANS, dims, spans[2][0]);
+  write_input(m, s, VKF_INPUT_CROSS_SPANS, dims, spans[3][0]);
 }
 
 static void run_side(model *m, side *s, bool is_target, vkf_sizes sizes, const int32_t *rows_ids) {
@@ -174,7 +181,7 @@ static void run_side(model *m, side *s, bool is_target, vkf_sizes sizes, const i
   write_input(m, s, is_target ? VKF_INPUT_TARGET_IDS : VKF_INPUT_IDS, &dims, rows_ids);
   write_input(m, s, is_target ? VKF_INPUT_TARGET_POSITIONS : VKF_INPUT_POSITIONS, &dims, positions);
   write_mask(m, s, &dims);
-  write_spans(m, s, &dims);
+  write_spans(m, s, &dims, &sizes);
   ok(m->backend->table->run(s->program, &dims, 0, s->plan->n_blocks));
   free(positions);
 }

@@ -163,12 +163,12 @@ static void encoder_decoder_stages(void **state) {
                has_input(plan, VKF_INPUT_ANCESTRY) || has_input(plan, VKF_INPUT_OUT_ROWS));
   const vkf_slot *self = slot_named(plan, "state.decoder.0.self.k");
   assert_int_equal(self->index, VKF_STATE_INDEX(0, VKF_STATE_SELF_K));
-  expect_extents(self, (vkf_extent[]){{VKF_DIM_R, 6}, {VKF_DIM_ONE, 4}, {VKF_DIM_KEYS, 20}, {VKF_DIM_ONE, 16}}, 4);
+  expect_extents(self, (vkf_extent[]){{VKF_DIM_ONE, 6}, {VKF_DIM_ONE, 4}, {VKF_DIM_KEYS, 20}, {VKF_DIM_ONE, 16}}, 4);
   expect_extents(slot_named(plan, "sinusoids"), (vkf_extent[]){{VKF_DIM_ONE, 20}, {VKF_DIM_ONE, 64}}, 2);
   const vkf_attention_params *causal = &node_named(plan, "decoder.0.self.attention")->params.attention;
   assert_true(causal->causal && causal->past == VKF_DIM_PAST && causal->keys == VKF_DIM_KEYS);
   const vkf_attention_params *shared = &node_named(plan, "decoder.0.cross.attention")->params.attention;
-  assert_true(!shared->causal && shared->shared == VKF_DIM_BEAMS && shared->keys == VKF_DIM_S);
+  assert_true(!shared->causal && shared->shared == VKF_DIM_ONE && shared->keys == VKF_DIM_S);
   assert_true(shared->scale == 0.25f);
   vkf_model_plan_destroy(&plan);
   vkf_model_net_close(&net);
@@ -183,7 +183,6 @@ static void candidates(void **state) {
                               .mask = true,
                               .target_mask = true,
                               .ancestry = true,
-                              .packed = true,
                               .gather_out = true,
                               .log_softmax = true,
                               .max_edits = 9,
