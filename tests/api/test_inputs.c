@@ -269,6 +269,35 @@ static void test_a_masked_token_is_read(void **state) {
   }
 }
 
+/* A token that a mask takes out between others changes nothing but its own row. */
+static void test_a_hole_is_not_seen(void **state) {
+  static const struct {
+    const char *folder, *ids, *mask;
+  } rows[] = {{"llama", "input_ids", "attention_mask"}, {"bart", "decoder_input_ids", "decoder_attention_mask"}};
+  static const int32_t tokens[2][4] = {{5, 7, 8, 9}, {5, 6, 8, 9}}, masked[4] = {1, 0, 1, 1};
+  driver *d = *state;
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+    char path[GOLDEN_PATH];
+    vkf_model *model = NULL;
+    vkf_result *results[2] = {NULL};
+    const float *logits[2];
+    size_t n = 0;
+    driver_ok(d, vkf_model_open(d->device, golden_path(path, rows[r].folder, "."), &model));
+    for (int i = 0; i < 2; i++) {
+      const vkf_array inputs[] = {IDS(rows[r].ids, 1, 4, (void *)tokens[i]), IDS(rows[r].mask, 1, 4, (void *)masked),
+                                  IDS("input_ids", 1, 4, (void *)tokens[0])};
+      driver_ok(d, vkf_session_run(session_of(model), inputs, r ? 3 : 2, NULL, &results[i]));
+      logits[i] = vkf_result_f32(results[i], "logits", &n);
+    }
+    for (size_t t = 0; t < 4; t++) {
+      const size_t width = n / 4, bytes = width * sizeof(float);
+      assert_int_equal(memcmp(logits[0] + t * width, logits[1] + t * width, bytes) != 0, t == 1);
+    }
+    for (int i = 0; i < 2; i++) vkf_result_destroy(&results[i]);
+    close_model(&model);
+  }
+}
+
 static void test_texts(void **state) {
   static char many[4096];
   const char *const second_empty[] = {"I am here.", " \t"}, *const second_null[] = {"I am here.", NULL},
@@ -299,4 +328,5 @@ static void test_texts(void **state) {
 
 DRIVER_MAIN(DRIVER_TEST(test_run_and_generate), DRIVER_TEST(test_generation_keys),
             DRIVER_TEST(test_prompts_and_length_limits), DRIVER_TEST(test_default_lengths),
-            DRIVER_TEST(test_pads_without_a_mask), DRIVER_TEST(test_a_masked_token_is_read), DRIVER_TEST(test_texts))
+            DRIVER_TEST(test_pads_without_a_mask), DRIVER_TEST(test_a_masked_token_is_read),
+            DRIVER_TEST(test_a_hole_is_not_seen), DRIVER_TEST(test_texts))
