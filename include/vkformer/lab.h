@@ -78,7 +78,8 @@ VKF_API vkf_status vkf_model_make_folder(vkf_context *ctx, const char *config_pa
 /* ---- plans ------------------------------------------------------------------------------------------------------- */
 
 /* Describes the plan of one pass over `batch` rows of `length` tokens in vkf_result_text(result, 0), with a line for
- * each block: dispatches, variants, barriers, flops, bytes; and what the model and these plans hold, by kind. */
+ * each block: dispatches, variants, barriers, flops, bytes; where the model generates also that of a step, the last of
+ * these tokens in each row; and what the model and these plans hold, by kind. */
 VKF_API vkf_status vkf_model_describe_plan(vkf_model *model, size_t batch, size_t length, vkf_result **out);
 
 /* ---- one op ------------------------------------------------------------------------------------------------------ */

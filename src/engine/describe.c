@@ -1,4 +1,4 @@
-/* One forward pass as text, a line a block, for `vkformer info --plan`. */
+/* One forward pass and one step of generation as text, a line a block, for `vkformer info --plan`. */
 #include <stdio.h>
 #include <vkformer/lab.h>
 
@@ -103,6 +103,13 @@ static vkf_status describe_plans(vkf_session *session, size_t batch, size_t leng
     request.capacity = vkf_engine_pass_capacity(bucket, N);
     request.mask = two;
     request.logits = info->has_head;
+    VKF_TRY(describe_stage(session, &text, bucket, &request, &sizes));
+  }
+  if (info->can_generate) {
+    vkf_text_printf(&text, "\na step of generation, %u row%s of 1 token behind %u\n", B, B == 1 ? "" : "s", N - 1);
+    sizes = (vkf_sizes){.B = B, .S = sizes.S, .R = B, .T = 1, .past = N - 1, .out = B};
+    request = (vkf_plan_request){
+        .stage = VKF_STAGE_DECODE, .capacity = {.T = 1, .target_rows = caps.R, .out = caps.R}, .top_k = 1};
     VKF_TRY(describe_stage(session, &text, bucket, &request, &sizes));
   }
   describe_memory(session, &text);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # What scripts/farm says of figures: $1 is the script. A select ladder, a spill, scratch memory, a kernel that no driver
-# makes, a chip that cannot be opened and an inner loop with too many instructions are each found; figures within the
-# limits are not.
+# makes, a chip that cannot be opened, a step with too many dispatches, too much time of the host and an inner loop with
+# too many instructions are each found; figures within the limits are not.
 set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -41,6 +41,10 @@ expect "" ', "picked": false, "first": false, "spills": 4'
 expect "expected at most 0 spills, found 4" ', "picked": false, "spills": 4'
 expect "expected kernels, found none" "" "" ', "kernels": []'
 expect "m: expected dispatches" "" "" ', "models": [{"model": "m", "dispatches": 0}]'
+step='"models": [{"model": "tests/golden/llama", "dispatches": 19, "step_layer"'
+expect "" "" "" ", $step: 9}]"
+expect "tests/golden/llama: expected at most 9 step_layer, found 10" "" "" ", $step: 10}]"
+expect "expected at most 0.03 host_ms, found 0.05" "" "" ', "models": [{"model": "of 32 layers", "host_ms": 0.05}]'
 expect "" ""
 sed 's/"scratch": 0/"other": 0/' "$work/farm.json" >"$work/without.json" && mv "$work/without.json" "$work/farm.json"
 judge "expected scratch, which the driver does not tell"
