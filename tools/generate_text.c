@@ -121,9 +121,12 @@ static size_t default_batch(size_t copies) {
   return n > BATCH ? BATCH : n > 1 ? n : 1;
 }
 
-static bool is_file(int descriptor) {
-  struct stat found;
-  return fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode);
+/* Whether somebody may read a text as it grows: on a terminal, or behind a pipe, unless all prompts lie in a file. */
+static bool may_be_watched(const tool_args *args) {
+  struct stat out, in;
+  if (isatty(STDOUT_FILENO)) return true;
+  if (fstat(STDOUT_FILENO, &out) != 0 || S_ISREG(out.st_mode) || S_ISCHR(out.st_mode)) return false;
+  return args->prompts.n || fstat(STDIN_FILENO, &in) != 0 || !S_ISREG(in.st_mode);
 }
 
 static int check(const writer *w) {
@@ -178,7 +181,7 @@ int tool_generate_text(const tool_args *args, const char *config) {
   json_decref(alternatives);
   /* A text is shown as it grows if somebody may be watching and no option asks for anything else. */
   const bool is_shown =
-      !is_file(STDOUT_FILENO) && !args->json && !args->batch_size && args->workers <= 1 && w.each == 1 && beams == 1;
+      may_be_watched(args) && !args->json && !args->batch_size && args->workers <= 1 && w.each == 1 && beams == 1;
   size_t batch = args->batch_size ? args->batch_size : is_shown ? 1 : default_batch(copies);
   if (batch > VKF_MOST_TOGETHER) batch = VKF_MOST_TOGETHER;
   w.params.config_json = config;

@@ -184,6 +184,13 @@ static void test_batches(void **state) {
       "cat $T/eight | $V translate -m $T/marian -b 4 --num-beams 1 --max-new-tokens 2 --profile 2>&1 "
       "> $T/o | awk '/^encoder.0 /{print $2}'",
       0, "2\n", NULL);
+  /* Generated text is shown as it grows, a prompt at a time, where somebody may be watching: two steps of each. */
+#define STEPS " 2>&1 | awk '/^decoder.0 /{print $2}'; "
+  program_must(
+      "g() { $V generate $T/gpt2 --min-new-tokens 2 --max-new-tokens 2 --workers 1 --profile; }; "
+      "sed 's/ <eos>//' $T/eight > $T/plain; cat $T/plain | g" STEPS "g < $T/plain" STEPS "(g < $T/plain > $T/o)" STEPS
+      "(cat $T/plain | g > /dev/null)" STEPS,
+      0, "16\n2\n2\n2\n", NULL);
 }
 
 /* ---- tokenize ---------------------------------------------------------------------------------------------------- */
