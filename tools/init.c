@@ -4,24 +4,25 @@
 
 #include "program.h"
 
+/* By the names of --weights, or by those of transformers. */
 static int find_dtype(const char *name, vkf_dtype *out) {
   static const struct {
-    const char *name;
+    const char *name, *other;
     vkf_dtype dtype;
-  } rows[] = {{"float32", VKF_F32}, {"float16", VKF_F16}, {"bfloat16", VKF_BF16}};
+  } rows[] = {{"f32", "float32", VKF_F32}, {"f16", "float16", VKF_F16}, {"bf16", "bfloat16", VKF_BF16}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    if (strcmp(name, rows[i].name) != 0) continue;
+    if (strcmp(name, rows[i].name) != 0 && strcmp(name, rows[i].other) != 0) continue;
     *out = rows[i].dtype;
     return TOOL_OK;
   }
-  return tool_usage_error("init", "--dtype: expected float32, float16 or bfloat16, found '%s'", name);
+  return tool_usage_error("init", "--dtype: expected f32, f16, bf16, float32, float16 or bfloat16, found '%s'", name);
 }
 
 static int run_init(const tool_args *args) {
   tool_session session = {0};
   vkf_make_params params = {VKF_MAKE_PARAMS_INIT, .on_progress = tool_progress_bytes, .user = &session};
   if (!args->output) return tool_usage_error("init", "expected --output DIR, found nothing");
-  if (find_dtype(args->dtype ? args->dtype : "float32", &params.dtype) != TOOL_OK) return TOOL_USAGE;
+  if (find_dtype(args->dtype ? args->dtype : "f32", &params.dtype) != TOOL_OK) return TOOL_USAGE;
   params.seed = (uint64_t)json_integer_value(json_object_get(args->config, "seed"));
   int exit_code = tool_session_open_context(&session, args);
   if (exit_code == TOOL_OK) {
@@ -34,7 +35,8 @@ static int run_init(const tool_args *args) {
 static const tool_option options[] = {
     {"output", 'o', TOOL_NAME, offsetof(tool_args, output), "DIR", "the folder to make: new, or empty"},
     {"seed", 0, TOOL_KEY_SEED, 0, "N", "of the random numbers; the same seed gives the same bytes; default 0"},
-    {"dtype", 0, TOOL_TEXT, offsetof(tool_args, dtype), "T", "float32 (default), float16 or bfloat16"},
+    {"dtype", 0, TOOL_TEXT, offsetof(tool_args, dtype), "T",
+     "f32 (default), f16 or bf16; or float32, float16 or bfloat16"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 

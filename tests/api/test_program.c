@@ -508,6 +508,9 @@ static void test_init(void **state) {
       {"mkdir $T/bare && $V init $G/llama/config.json -o $T/bare/ --dtype bfloat16 && $V info $T/bare", 0, "112,960",
        ""},
       {"$V init $G/llama/config.json", 2, "", "expected --output DIR"},
+      {"$V init $G/llama/config.json -o $T/short --dtype bf16 && cmp $T/short/model.safetensors "
+       "$T/bare/model.safetensors",
+       0, "", ""},
       {"$V init $G/llama/config.json -o $T/other --dtype int8", 2, "", "found 'int8'"},
       {"$V init $G/llama -o $T/other", 4, "", "expected a file, found a folder"},
       {"$V init", 2, "", "expected CONFIG.json"},
