@@ -45,21 +45,23 @@ static vkf_status score_batch(scorer *s, size_t first, size_t n) {
     S = VKF_MAX(S, sources[r].n);
     T = VKF_MAX(T, targets[r].n);
   }
-  int32_t *numbers = vkf_env_alloc(env, n * (2 * S + T), sizeof *numbers);
+  int32_t *numbers = vkf_env_alloc(env, 2 * n * (S + T), sizeof *numbers);
   if (!numbers) VKF_TRY(VKF_ERROR_MEMORY);
-  int32_t *ids = numbers, *mask = ids + n * S, *target = mask + n * S;
+  int32_t *ids = numbers, *mask = ids + n * S, *target = mask + n * S, *target_mask = target + n * T;
   for (size_t i = 0; i < n * S; i++) {
     const vkf_part *part = &sources[i / S];
     mask[i] = i % S < part->n;
     ids[i] = mask[i] ? part->ids[i % S] : VKF_MAX(info->pad_id, 0);
   }
-  for (size_t i = 0; i < n * T; i++) { /* what follows the end is not read */
+  for (size_t i = 0; i < n * T; i++) {
     const vkf_part *part = &targets[i / T];
+    target_mask[i] = i % T < part->n;
     target[i] = i % T == 0 ? s->start : part->ids[VKF_MIN(i % T - 1, part->n - 1)];
   }
   const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {n, S}, ids},
                               {"attention_mask", VKF_I32, 2, {n, S}, mask},
-                              {"decoder_input_ids", VKF_I32, 2, {n, T}, target}};
+                              {"decoder_input_ids", VKF_I32, 2, {n, T}, target},
+                              {"decoder_attention_mask", VKF_I32, 2, {n, T}, target_mask}};
   VKF_TRY(vkf_engine_run_output(s->session, inputs, VKF_COUNT(inputs), VKF_RUN_LOGITS, &result));
   const vkf_array *logits = vkf_engine_array_find(result->arrays, result->n_arrays, "logits");
   for (size_t r = 0; r < n; r++)
