@@ -16,8 +16,7 @@ vkf_status vkf_engine_check_ids(const vkf_session *session, const char *name, co
   return VKF_OK;
 }
 
-/* ---- which tokens are rows ----------------------------------------------------------------------------------------
- */
+/* ---- which tokens are rows --------------------------------------------------------------------------------------- */
 
 vkf_token_grid vkf_engine_source_grid(const vkf_session *session, const vkf_encode_input *in) {
   return (vkf_token_grid){.rows = in->B,
