@@ -4,22 +4,11 @@
  * usage: bench_host_step MODEL   A decoder with 512 positions. The device is the first one; its probes are left out.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 #include <vkformer/lab.h>
 
+#include "bench/median.h"
+
 enum { WARM = 100, TOKENS = 400 };
-
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-static int compare(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return x < y ? -1 : x > y;
-}
 
 int main(int argc, char **argv) {
   const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = WARM + TOKENS};
@@ -35,10 +24,10 @@ int main(int argc, char **argv) {
   if (!st) st = vkf_session_create(model, &params, &session);
   for (int i = 0; i < WARM + TOKENS && !st; i++) {
     const int32_t id = 5;
-    const double before = now_ms();
+    const double before = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
     st = vkf_session_feed(session, 0, &id, 1, 1);
     if (!st) st = vkf_session_step(session);
-    ms[i] = now_ms() - before;
+    ms[i] = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - before;
   }
   if (st) {
     fprintf(stderr, "bench_host_step: %s\n",
@@ -46,8 +35,7 @@ int main(int argc, char **argv) {
             : context ? vkf_context_message(context)
                       : "expected MODEL");
   } else {
-    qsort(ms + WARM, TOKENS, sizeof *ms, compare);
-    printf("%.4f\n", ms[WARM + TOKENS / 2]);
+    printf("%.4f\n", median(ms + WARM, TOKENS));
   }
   vkf_session_destroy(&session);
   vkf_model_close(&model);
