@@ -126,17 +126,15 @@ typedef struct target_rows {
 } target_rows;
 
 /* positions: of the whole rectangle. Keys stay at the positions of their tokens, so masks may be rectangles. */
-static void gather_targets(const vkf_session *session, const vkf_decode_input *in, const int32_t *positions,
-                           target_rows *rows) {
-  const vkf_token_grid grid = vkf_engine_target_grid(in);
+static void gather_targets(const vkf_decode_input *in, const vkf_token_grid *grid, const vkf_token_grid *sources,
+                           const int32_t *positions, target_rows *rows) {
   for (uint32_t r = 0; r < in->R; r++) {
-    const vkf_token_span span = vkf_engine_token_span(&grid, r);
+    const vkf_token_span span = vkf_engine_token_span(grid, r);
     rows->spans[r] =
         (vkf_span){.row = rows->n, .queries = span.length, .keys = span.length, .slot = r, .first = span.first};
     rows->cross_spans[r] = rows->spans[r];
     if (in->source) {
-      const vkf_token_grid sources = vkf_engine_source_grid(session, in->source);
-      const vkf_token_span keys = vkf_engine_token_span(&sources, r);
+      const vkf_token_span keys = vkf_engine_token_span(sources, r);
       rows->cross_spans[r].keys = keys.length;
       rows->cross_spans[r].first = keys.first;
     }
@@ -175,6 +173,8 @@ vkf_status vkf_engine_decode(vkf_session *session, const vkf_cached_plan *cached
                                    .mask = in->mask,
                                    .mask_stride = in->T};
   const vkf_token_grid grid = vkf_engine_target_grid(in);
+  vkf_token_grid sources = {0};
+  if (in->source) sources = vkf_engine_source_grid(session, in->source);
   int32_t *numbers = vkf_env_alloc(session->env, 3 * n + R, sizeof *numbers);
   vkf_span *spans = vkf_env_alloc(session->env, 2 * R, sizeof *spans);
   if (!numbers || !spans) VKF_TRY(VKF_ERROR_MEMORY);
@@ -184,7 +184,7 @@ vkf_status vkf_engine_decode(vkf_session *session, const vkf_cached_plan *cached
                       .spans = spans,
                       .cross_spans = spans + R};
   vkf_model_positions(session->model->net, &tokens, numbers);
-  gather_targets(session, in, numbers, &rows);
+  gather_targets(in, &grid, &sources, numbers, &rows);
   dims->v[VKF_DIM_RT] = dims->v[VKF_DIM_OUT] = rows.n;
   VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_IDS, dims, rows.ids));
   VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_POSITIONS, dims, rows.positions));
@@ -192,10 +192,7 @@ vkf_status vkf_engine_decode(vkf_session *session, const vkf_cached_plan *cached
   VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_CROSS_SPANS, dims, rows.cross_spans));
   VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_OUT_ROWS, dims, rows.reads));
   VKF_TRY(write_mask(session, cached, VKF_INPUT_TARGET_MASK, dims, &grid));
-  if (in->source) {
-    const vkf_token_grid sources = vkf_engine_source_grid(session, in->source);
-    VKF_TRY(write_mask(session, cached, VKF_INPUT_MASK, dims, &sources));
-  }
+  if (in->source) VKF_TRY(write_mask(session, cached, VKF_INPUT_MASK, dims, &sources));
   VKF_TRY(vkf_engine_run_plan(cache, cached, dims));
 done:
   vkf_env_free(session->env, spans);

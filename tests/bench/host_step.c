@@ -3,43 +3,16 @@
  *
  * usage: bench_host_step MODEL   A decoder with 512 positions. The device is the first one; its probes are left out.
  */
-#include <stdio.h>
-#include <vkformer/lab.h>
-
-#include "bench/median.h"
+#include "bench/slot.h"
 
 enum { WARM = 100, TOKENS = 400 };
 
 int main(int argc, char **argv) {
-  const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = WARM + TOKENS};
-  vkf_context *context = NULL;
-  vkf_device *device = NULL;
-  vkf_model *model = NULL;
-  vkf_session *session = NULL;
+  const int32_t id = 5;
   double ms[WARM + TOKENS];
-  vkf_status st = argc == 2 ? vkf_context_create(NULL, &context) : VKF_ERROR_ARGUMENT;
-  if (!st) vkf_context_skip_checks(context);
-  if (!st) st = vkf_device_open(context, NULL, &device);
-  if (!st) st = vkf_model_open(device, argv[1], &model);
-  if (!st) st = vkf_session_create(model, &params, &session);
-  for (int i = 0; i < WARM + TOKENS && !st; i++) {
-    const int32_t id = 5;
-    const double before = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
-    st = vkf_session_feed(session, 0, &id, 1, 1);
-    if (!st) st = vkf_session_step(session);
-    ms[i] = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - before;
-  }
-  if (st) {
-    fprintf(stderr, "bench_host_step: %s\n",
-            session   ? vkf_session_message(session)
-            : context ? vkf_context_message(context)
-                      : "expected MODEL");
-  } else {
-    printf("%.4f\n", median(ms + WARM, TOKENS));
-  }
-  vkf_session_destroy(&session);
-  vkf_model_close(&model);
-  vkf_device_close(&device);
-  vkf_context_destroy(&context);
-  return st != VKF_OK;
+  slot s;
+  vkf_status st = slot_open(&s, argc == 2 ? argv[1] : NULL, NULL, WARM + TOKENS, true);
+  for (int i = 0; i < WARM + TOKENS && !st; i++) st = slot_feed(&s, &id, 1, CLOCK_PROCESS_CPUTIME_ID, &ms[i]);
+  if (!st) printf("%.4f\n", median(ms + WARM, TOKENS));
+  return slot_close(&s, st, "usage: bench_host_step MODEL");
 }
