@@ -90,7 +90,7 @@ static vkf_status describe_plans(vkf_session *session, size_t batch, size_t leng
   uint32_t B = (uint32_t)batch, N = (uint32_t)length;
   bool decoder_only = info->architecture == VKF_ARCHITECTURE_DECODER,
        two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : N, B, N}, &bucket));
+  VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : N, B, N}, 0, &bucket));
   vkf_need_sizes caps = vkf_engine_bucket_sizes(bucket);
   vkf_sizes sizes = {.B = B, .S = decoder_only ? 1 : N, .R = B, .T = N, .out = B * N};
   vkf_plan_request request = {.stage = VKF_STAGE_ENCODE,

@@ -95,7 +95,7 @@ static vkf_sizes plan_sizes(const vkf_bucket *c, vkf_sizes wanted) {
 }
 
 /* n_keys: that were asked for, as messages have it. */
-static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c, uint32_t n_keys) {
+static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c, uint32_t n_keys, uint64_t max_bytes) {
   vkf_status st = VKF_OK;
   vkf_plan *plan = NULL;
   uint64_t bytes = 0;
@@ -105,11 +105,11 @@ static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c, uint32_t n_keys) 
   VKF_TRY(vkf_model_plan_build(p->net, p->env, &request, &plan));
   for (uint32_t i = 0; i < plan->n_slots; i++)
     if (plan->slots[i].kind == VKF_SLOT_STATE) bytes += vkf_slot_stored_bytes(&plan->slots[i]);
-  if (p->max_state_bytes && bytes > p->max_state_bytes) {
+  if (max_bytes && bytes > max_bytes) {
     st = vkf_env_fail_too_large(p->env, VKF_ERROR_DEVICE_MEMORY,
                                 "a cache of keys and values for %u slots of %u tokens: needed %llu bytes, given %llu; "
                                 "fewer beams or slots, a smaller batch or fewer tokens need less",
-                                c->sizes.R, n_keys, (unsigned long long)bytes, (unsigned long long)p->max_state_bytes);
+                                c->sizes.R, n_keys, (unsigned long long)bytes, (unsigned long long)max_bytes);
     goto done;
   }
   VKF_TRY(p->backend->table->state_create(p->backend, plan, c->is_own ? NULL : p->memory, &c->state));
@@ -140,7 +140,8 @@ static vkf_need_sizes round_sizes(const vkf_plan_cache *p, const vkf_need_sizes 
   return sizes;
 }
 
-static vkf_status create(vkf_plan_cache *p, const vkf_need_sizes *need, bool is_own, vkf_bucket **out) {
+static vkf_status create(vkf_plan_cache *p, const vkf_need_sizes *need, uint64_t max_bytes, bool is_own,
+                         vkf_bucket **out) {
   vkf_status st = VKF_OK;
   vkf_bucket *c = vkf_env_alloc(p->env, 1, sizeof *c);
   if (!c) VKF_TRY(VKF_ERROR_MEMORY);
@@ -148,18 +149,19 @@ static vkf_status create(vkf_plan_cache *p, const vkf_need_sizes *need, bool is_
   c->sizes.keys = apart(need->keys);
   c->is_own = is_own;
   if (!p->memory && !p->keep_all) VKF_TRY(p->backend->table->memory_create(p->backend, &p->memory));
-  VKF_TRY(make_state(p, c, need->keys));
+  VKF_TRY(make_state(p, c, need->keys, max_bytes));
 done:
   if (st) vkf_engine_bucket_destroy(p, &c);
   *out = c;
   return st;
 }
 
-vkf_status vkf_engine_bucket_create(vkf_plan_cache *p, const vkf_need_sizes *need, vkf_bucket **out) {
-  return create(p, need, true, out);
+vkf_status vkf_engine_bucket_create(vkf_plan_cache *p, const vkf_need_sizes *need, uint64_t max_bytes,
+                                    vkf_bucket **out) {
+  return create(p, need, max_bytes, true, out);
 }
 
-vkf_status vkf_engine_bucket_get(vkf_plan_cache *p, const vkf_need_sizes *need, vkf_bucket **out) {
+vkf_status vkf_engine_bucket_get(vkf_plan_cache *p, const vkf_need_sizes *need, uint64_t max_bytes, vkf_bucket **out) {
   vkf_bucket *c = NULL;
   const vkf_need_sizes sizes = round_sizes(p, need);
   *out = NULL;
@@ -171,7 +173,7 @@ vkf_status vkf_engine_bucket_get(vkf_plan_cache *p, const vkf_need_sizes *need, 
   }
   if (!c) {
     evict(p);
-    VKF_CALL(create(p, &sizes, false, &c));
+    VKF_CALL(create(p, &sizes, max_bytes, false, &c));
   }
   c->next = p->buckets;
   p->buckets = c;

@@ -30,11 +30,10 @@ typedef struct vkf_plan_cache {
   vkf_backend *backend;
   vkf_net *net;
   vkf_weights *weights;
-  vkf_bucket *buckets;      /* most recently used first */
-  vkf_memory *memory;       /* NULL: every program has its own */
-  uint64_t max_state_bytes; /* of the next cache of a generating call; 0: no bound */
-  uint64_t few_rows_read;   /* parameters that steps of few rows read on larger plans (steps.c) */
-  bool keep_all;            /* every slot of every program stays readable, and begins as NaN (validation) */
+  vkf_bucket *buckets;    /* most recently used first */
+  vkf_memory *memory;     /* NULL: every program has its own */
+  uint64_t few_rows_read; /* parameters that steps of few rows read on larger plans (steps.c) */
+  bool keep_all;          /* every slot of every program stays readable, and begins as NaN (validation) */
 } vkf_plan_cache;
 
 /* What it holds on the device. */
@@ -46,11 +45,14 @@ void vkf_engine_plan_cache_init(vkf_plan_cache *cache, vkf_env *env, vkf_backend
                                 vkf_weights *weights);
 void vkf_engine_plan_cache_finish(vkf_plan_cache *cache);
 
-/* A bucket of at least these sizes, rounded up to a few. Valid until the next call of this function. */
-vkf_status vkf_engine_bucket_get(vkf_plan_cache *cache, const vkf_need_sizes *need, vkf_bucket **out);
+/* A bucket of at least these sizes, rounded up to a few. Valid until the next call of this function. max_bytes: that a
+ * new one's keys and values may take; 0: no bound. */
+vkf_status vkf_engine_bucket_get(vkf_plan_cache *cache, const vkf_need_sizes *need, uint64_t max_bytes,
+                                 vkf_bucket **out);
 /* A bucket of the caller's own, of these sizes (keys may be one more, see apart()), which is not freed for others and
  * whose caches are its own; destroy it before the plan cache. *bucket may be NULL. */
-vkf_status vkf_engine_bucket_create(vkf_plan_cache *cache, const vkf_need_sizes *need, vkf_bucket **out);
+vkf_status vkf_engine_bucket_create(vkf_plan_cache *cache, const vkf_need_sizes *need, uint64_t max_bytes,
+                                    vkf_bucket **out);
 void vkf_engine_bucket_destroy(vkf_plan_cache *cache, vkf_bucket **bucket);
 /* What it holds on the device by itself. */
 vkf_plan_cache_bytes vkf_engine_bucket_bytes(const vkf_plan_cache *cache, const vkf_bucket *bucket);

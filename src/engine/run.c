@@ -305,8 +305,7 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
   VKF_TRY(vkf_engine_result_create(session->env, &result));
   bool decoder_only = info->architecture == VKF_ARCHITECTURE_DECODER;
   uint32_t B = (uint32_t)in.source[0], S = (uint32_t)in.source[1], T = decoder_only ? S : (uint32_t)in.target[1];
-  session->plan_cache.max_state_bytes = 0; /* that bound is of slots */
-  VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : S, B, VKF_MAX(T, 1)},
+  VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : S, B, VKF_MAX(T, 1)}, 0,
                                 &bucket));
   const vkf_need_sizes caps = vkf_engine_bucket_sizes(bucket);
   const vkf_plan_request request = encode_request(call, &caps);

@@ -71,9 +71,9 @@ vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_s
                                .log_softmax = p->head.log_softmax,
                                .renormalize = p->head.renormalize,
                                .top_k = p->head.top_k}};
-  session->plan_cache.max_state_bytes = bound_of(session, p->is_own);
-  VKF_CALL(p->is_own ? vkf_engine_bucket_create(&session->plan_cache, &need, &s->bucket)
-                     : vkf_engine_bucket_get(&session->plan_cache, &need, &s->bucket));
+  const uint64_t bound = bound_of(session, p->is_own);
+  VKF_CALL(p->is_own ? vkf_engine_bucket_create(&session->plan_cache, &need, bound, &s->bucket)
+                     : vkf_engine_bucket_get(&session->plan_cache, &need, bound, &s->bucket));
   s->caps = vkf_engine_bucket_sizes(s->bucket);
   const bool is_gpu = vkf_engine_is_gpu(session->model->dev);
   s->most_rows = VKF_MAX(is_gpu ? MOST_ROWS_OF_GPU : MOST_ROWS, s->caps.R);

@@ -60,8 +60,8 @@ static vkf_status side_init(side *s, vkf_model *model, vkf_backend *backend) {
   VKF_CALL(backend->table->weights_create(backend, &source, NULL, &s->weights));
   vkf_engine_plan_cache_init(&s->session.plan_cache, model->env, backend, model->net, s->weights);
   s->session.plan_cache.keep_all = true;
-  return vkf_engine_bucket_get(&s->session.plan_cache,
-                               &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), B, T}, &s->bucket);
+  return vkf_engine_bucket_get(
+      &s->session.plan_cache, &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), B, T}, 0, &s->bucket);
 }
 
 static void side_finish(side *s) {

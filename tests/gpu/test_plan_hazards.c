@@ -37,7 +37,7 @@ static void run_program(driver *d, vkf_session *session, vkf_bucket *bucket, con
 static void use(driver *d, vkf_session *session) {
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   vkf_bucket *bucket = NULL;
-  driver_ok(d, vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){B, S, R, KEYS}, &bucket));
+  driver_ok(d, vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){B, S, R, KEYS}, 0, &bucket));
   vkf_need_sizes caps = vkf_engine_bucket_sizes(bucket);
   const vkf_plan_request encode = {.stage = VKF_STAGE_ENCODE,
                                    .capacity = {.T = 1, .out = caps.B * caps.S},
