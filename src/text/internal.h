@@ -180,6 +180,15 @@ typedef enum vkf_text_prepend {
   VKF_TEXT_PREPEND_NEVER
 } vkf_text_prepend;
 
+/* Ids of which some stand for others. */
+#define VKF_TEXT_FIRST (-1)  /* all ids of the text, or of the first of two */
+#define VKF_TEXT_NO_ID (-2)  /* none: a language that is not chosen yet */
+#define VKF_TEXT_SECOND (-3) /* those of the second text */
+typedef struct vkf_text_template {
+  const int32_t *ids, *types; /* [n]: types as in token_type_ids; NULL: 0 */
+  size_t n;
+} vkf_text_template;
+
 struct vkf_text_step {
   const vkf_text_kind *kind;
   vkf_text_step *next;
@@ -223,9 +232,8 @@ struct vkf_text_step {
       vkf_text_string unknown; /* the piece that is decoded to `content` */
     } spm;
     struct {
-      const int32_t *ids;
-      size_t n;
-    } around; /* post-processor: ids with one -1 where the text's ids are, VKF_TEXT_NO_ID: nothing */
+      vkf_text_template single, pair; /* of one text, of two; n 0: it has no form for two */
+    } around;                         /* post-processor */
   } u;
 };
 
@@ -273,6 +281,9 @@ vkf_status vkf_text_pretokenize(const vkf_text_step *steps, vkf_text_pieces *pie
 vkf_status vkf_text_load_postprocessors(vkf_text_loader *loader, const json_t *json, const vkf_text_string *pieces,
                                         size_t n_pieces, vkf_text_step **out);
 vkf_status vkf_text_postprocess(const vkf_text_step *steps, const vkf_text_ids *body, vkf_text_ids *out);
+/* Two texts, of whose ids `types` has the types. VKF_ERROR_UNSUPPORTED: a step has no form for two. */
+vkf_status vkf_text_postprocess_pair(const vkf_text_step *steps, const vkf_text_ids *first, const vkf_text_ids *second,
+                                     vkf_text_ids *ids, vkf_text_ids *types);
 
 vkf_status vkf_text_load_decoders(vkf_text_loader *loader, const json_t *json, vkf_text_step **out);
 #define VKF_TEXT_CLEAN_UP_RULES 11 /* of decode.c, each with a state */
@@ -389,8 +400,6 @@ typedef enum vkf_text_language_form {
   VKF_TEXT_LANGUAGE_ARROWS       /* >>en<< */
 } vkf_text_language_form;
 vkf_text_language_form vkf_text_language_form_of(vkf_text_string token);
-
-#define VKF_TEXT_NO_ID (-2) /* in a template: a language that is not chosen yet */
 
 typedef struct vkf_text_languages {
   vkf_text_language_form form;

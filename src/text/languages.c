@@ -102,8 +102,7 @@ static int32_t *set_template(vkf_text_tokenizer *t, vkf_arena *arena, const int3
   vkf_text_step *step = vkf_arena_alloc(arena, 1, sizeof(*step));
   if (copy == NULL || step == NULL) return NULL;
   memcpy(copy, ids, n * sizeof(*ids));
-  step->u.around.ids = copy;
-  step->u.around.n = n;
+  step->u.around.single = (vkf_text_template){.ids = copy, .n = n};
   t->postprocessors = step;
   return copy;
 }
@@ -120,7 +119,7 @@ static vkf_status load_scheme(vkf_text_tokenizer *t, vkf_arena *arena, const sch
   int32_t language = source != NULL ? find_language(t, source) : VKF_TEXT_NO_ID;
   if (language < 0 && source != NULL) return VKF_OK;
   bool is_first = s->is_first && !json_is_true(json_object_get(config, "legacy_behaviour"));
-  const int32_t first[] = {language, -1, end}, last[] = {-1, end, language};
+  const int32_t first[] = {language, VKF_TEXT_FIRST, end}, last[] = {VKF_TEXT_FIRST, end, language};
   int32_t *ids = set_template(t, arena, is_first ? first : last, 3);
   t->languages.source = ids != NULL ? &ids[is_first ? 0 : 2] : NULL;
   return ids != NULL ? VKF_OK : VKF_ERROR_MEMORY;
@@ -129,16 +128,17 @@ static vkf_status load_scheme(vkf_text_tokenizer *t, vkf_arena *arena, const sch
 /* The language that is in a template of the file. */
 static vkf_status find_in_template(vkf_text_tokenizer *t, vkf_arena *arena) {
   for (vkf_text_step *step = t->postprocessors; step != NULL; step = step->next) {
-    for (size_t i = 0; i < step->u.around.n; i++) {
-      int32_t id = step->u.around.ids[i];
+    vkf_text_template *form = &step->u.around.single;
+    for (size_t i = 0; i < form->n; i++) {
+      int32_t id = form->ids[i];
       if (id < 0) continue;
-      vkf_text_language_form form = vkf_text_language_form_of(t->pieces[id]);
-      if (form == VKF_TEXT_LANGUAGE_NONE || form == VKF_TEXT_LANGUAGE_ARROWS || !t->special[id]) continue;
-      int32_t *copy = vkf_arena_alloc(arena, step->u.around.n, sizeof(*copy));
+      vkf_text_language_form language = vkf_text_language_form_of(t->pieces[id]);
+      if (language == VKF_TEXT_LANGUAGE_NONE || language == VKF_TEXT_LANGUAGE_ARROWS || !t->special[id]) continue;
+      int32_t *copy = vkf_arena_alloc(arena, form->n, sizeof(*copy));
       if (copy == NULL) return VKF_ERROR_MEMORY;
-      memcpy(copy, step->u.around.ids, step->u.around.n * sizeof(*copy));
-      step->u.around.ids = copy;
-      t->languages.form = form;
+      memcpy(copy, form->ids, form->n * sizeof(*copy));
+      form->ids = copy;
+      t->languages.form = language;
       t->languages.source = &copy[i];
       return VKF_OK;
     }

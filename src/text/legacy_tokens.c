@@ -101,17 +101,35 @@ vkf_status vkf_text_legacy_add_tokens(vkf_text_legacy *o) {
 
 /* ---- what is around a text --------------------------------------------------------------------------------------- */
 
-static vkf_status append_around(vkf_text_legacy *o, json_t *single, json_t *ids, int which) {
+/* Appends a special token to a form; which < 0: none. */
+static vkf_status append_token(vkf_text_legacy *o, json_t *form, json_t *ids, int which, int type) {
   size_t id;
   const char *token = which >= 0 ? vkf_text_legacy_special_token(o, which) : NULL;
   if (which < 0) return VKF_OK;
   if (token == NULL || !vkf_text_legacy_find_id(o, token, &id))
     return vkf_env_fail(o->loader->env, VKF_ERROR_FORMAT, "%s \"%s\" of a %sTokenizer is not in its vocabulary",
                         KEYS[which], token ? token : "", o->row->class_name);
-  if (json_array_append_new(single, json_pack("{s:{s:s}}", "SpecialToken", "id", token)) != 0 ||
+  if (json_array_append_new(form, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", token, "type_id", type)) != 0 ||
       json_object_set_new(ids, token, json_pack("{s:[I]}", "ids", (json_int_t)id)) != 0)
     return vkf_text_legacy_no_memory(o);
   return VKF_OK;
+}
+
+static vkf_status append_text(vkf_text_legacy *o, json_t *form, const char *name, int type) {
+  json_t *piece = json_pack("{s:{s:s, s:i}}", "Sequence", "id", name, "type_id", type);
+  return json_array_append_new(form, piece) == 0 ? VKF_OK : vkf_text_legacy_no_memory(o);
+}
+
+/* Two texts: [CLS] A [SEP] B [SEP] of BERT, <s> A </s></s> B </s> of RoBERTa, else what is around each of them. */
+static vkf_status append_pair(vkf_text_legacy *o, json_t *pair, json_t *ids, int before, int after) {
+  const bool is_bert = o->row->form == VKF_LEGACY_WORDPIECE, is_roberta = !is_bert && before == VKF_LEGACY_CLS;
+  const int between = is_bert ? -1 : is_roberta ? after : before, type = !is_roberta;
+  VKF_CALL(append_token(o, pair, ids, before, 0));
+  VKF_CALL(append_text(o, pair, "A", 0));
+  VKF_CALL(append_token(o, pair, ids, after, 0));
+  VKF_CALL(append_token(o, pair, ids, between, type));
+  VKF_CALL(append_text(o, pair, "B", type));
+  return append_token(o, pair, ids, after, type);
 }
 
 vkf_status vkf_text_legacy_make_postprocessor(vkf_text_legacy *o) {
@@ -120,15 +138,17 @@ vkf_status vkf_text_legacy_make_postprocessor(vkf_text_legacy *o) {
   int before = o->row->before, after = o->row->after;
   if (json_is_boolean(bos)) before = json_is_true(bos) ? VKF_LEGACY_BOS : -1;
   if (json_is_boolean(eos)) after = json_is_true(eos) ? VKF_LEGACY_EOS : -1;
-  json_t *single = json_array(), *ids = json_object(), *text = json_pack("{s:{s:s}}", "Sequence", "id", "A");
-  VKF_TRY(append_around(o, single, ids, before));
-  if (json_array_append(single, text) != 0) VKF_TRY(vkf_text_legacy_no_memory(o));
-  VKF_TRY(append_around(o, single, ids, after));
-  o->post = json_pack("{s:s, s:O, s:O}", "type", "TemplateProcessing", "single", single, "special_tokens", ids);
+  json_t *single = json_array(), *pair = json_array(), *ids = json_object();
+  VKF_TRY(append_token(o, single, ids, before, 0));
+  VKF_TRY(append_text(o, single, "A", 0));
+  VKF_TRY(append_token(o, single, ids, after, 0));
+  VKF_TRY(append_pair(o, pair, ids, before, after));
+  o->post = json_pack("{s:s, s:O, s:O, s:O}", "type", "TemplateProcessing", "single", single, "pair", pair,
+                      "special_tokens", ids);
   if (o->post == NULL) st = vkf_text_legacy_no_memory(o);
 done:
-  json_decref(text);
   json_decref(ids);
+  json_decref(pair);
   json_decref(single);
   return st;
 }

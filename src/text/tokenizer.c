@@ -137,6 +137,12 @@ done:
   return st;
 }
 
+vkf_status vkf_text_tokenizer_join(const vkf_text_tokenizer *tokenizer, const vkf_text_ids *first,
+                                   const vkf_text_ids *second, bool add_special, vkf_text_ids *ids,
+                                   vkf_text_ids *types) {
+  return vkf_text_postprocess_pair(add_special ? tokenizer->postprocessors : NULL, first, second, ids, types);
+}
+
 /* ---- decoding ---------------------------------------------------------------------------------------------------- */
 
 struct vkf_text_stream {

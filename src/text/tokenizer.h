@@ -60,6 +60,13 @@ void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer);
 vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *utf8, size_t size, bool add_special,
                                      vkf_text_ids *out);
 
+/* Appends the ids of two texts that belong together (text_pair of transformers), and of each id its type
+ * (token_type_ids). first, second: without special tokens. VKF_ERROR_UNSUPPORTED: the tokenizer has no form for two.
+ * After an error `ids` and `types` are not to be used. */
+vkf_status vkf_text_tokenizer_join(const vkf_text_tokenizer *tokenizer, const vkf_text_ids *first,
+                                   const vkf_text_ids *second, bool add_special, vkf_text_ids *ids,
+                                   vkf_text_ids *types);
+
 /* Appends the text of ids; skip_special: without the special tokens. Bytes that make no UTF-8, and zero bytes, which
  * would end a C string, become U+FFFD. An id outside the vocabulary has no text: a model may have more ids than its
  * tokenizer. After an error `out` is as it was, or `failed`. */

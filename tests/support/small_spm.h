@@ -59,11 +59,4 @@ static inline vkf_text_file file_of_bytes(const bytes *b, const char *name) {
   return (vkf_text_file){b->data, b->n, name};
 }
 
-static inline void print_ids(char *out, size_t size, const vkf_text_ids *ids) {
-  size_t n = 0;
-  out[0] = 0;
-  for (size_t i = 0; i < ids->n && n < size; i++)
-    n += (size_t)snprintf(out + n, size - n, "%s%d", i ? " " : "", (int)ids->ids[i]);
-}
-
 #endif

@@ -69,4 +69,38 @@ static inline void tokenizer_lacks_memory(const vkf_text_files *files, const cha
   }
 }
 
+/* "1 2 3" */
+static inline void list_ids(char *out, size_t size, const vkf_text_ids *ids) {
+  size_t n = 0;
+  out[0] = 0;
+  for (size_t i = 0; i < ids->n && n < size; i++)
+    n += (size_t)snprintf(out + n, size - n, "%s%d", i ? " " : "", (int)ids->ids[i]);
+}
+
+/* Two texts as one: their ids, and the types of these. ids NULL: they are refused with the words `types`. */
+static inline void assert_pair_of(vkf_text_tokenizer *tokenizer, vkf_env *env, const char *const texts[2],
+                                  const char *ids, const char *types) {
+  vkf_text_ids of[2], found, found_types;
+  char got[200];
+  vkf_text_ids_init(&found, env);
+  vkf_text_ids_init(&found_types, env);
+  for (size_t i = 0; i < 2; i++) {
+    vkf_text_ids_init(&of[i], env);
+    if (vkf_text_tokenizer_encode(tokenizer, texts[i], strlen(texts[i]), false, &of[i])) fail_msg("%s", env->message);
+  }
+  const vkf_status st = vkf_text_tokenizer_join(tokenizer, &of[0], &of[1], true, &found, &found_types);
+  assert_int_equal(st, ids ? VKF_OK : VKF_ERROR_UNSUPPORTED);
+  if (ids) {
+    list_ids(got, sizeof got, &found);
+    assert_string_equal(got, ids);
+    list_ids(got, sizeof got, &found_types);
+    assert_string_equal(got, types);
+  } else if (!strstr(env->message, types)) {
+    fail_msg("expected \"%s\" in \"%s\"", types, env->message);
+  }
+  vkf_text_ids_finish(&found_types);
+  vkf_text_ids_finish(&found);
+  for (size_t i = 0; i < 2; i++) vkf_text_ids_finish(&of[i]);
+}
+
 #endif

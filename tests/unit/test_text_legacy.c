@@ -65,7 +65,7 @@ static void assert_round(const vkf_text_files *files, const char *text, const ch
   vkf_text_init(&back, &env);
   if (vkf_text_tokenizer_create(&env, files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
   assert_int_equal(vkf_text_tokenizer_encode(tokenizer, text, strlen(text), true, &ids), VKF_OK);
-  print_ids(got, sizeof got, &ids);
+  list_ids(got, sizeof got, &ids);
   assert_string_equal(got, ids_want);
   assert_int_equal(vkf_text_tokenizer_decode(tokenizer, ids.ids, ids.n, true, &back), VKF_OK);
   vkf_text_append(&back, "", 0);
@@ -142,6 +142,34 @@ static void byte_level_and_wordpiece(void **state) {
   words.tokenizer_config =
       file_of("{\"tokenizer_class\":\"BertTokenizer\",\"do_lower_case\":false}", "tokenizer_config.json");
   assert_round(&words, "Ab ab", "2 7 5 3", "Ab ab");
+}
+
+static void assert_pair(const vkf_text_files *files, const char *first, const char *second, const char *ids,
+                        const char *types) {
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  vkf_text_tokenizer *tokenizer = NULL;
+  if (vkf_text_tokenizer_create(&env, files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
+  assert_pair_of(tokenizer, &env, (const char *const[]){first, second}, ids, types);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+/* What each class puts around two texts. */
+static void pairs_of_texts(void **state) {
+  (void)state;
+  bytes spm = small_spm(unigram, 2);
+  vkf_text_files words = {.words = file_of(vocab_txt, "vocab.txt")},
+                 files = {.vocab = file_of(vocab_json, "vocab.json"), .merges = file_of(merges_txt, "merges.txt")};
+  assert_pair(&words, "ab", "abb", "2 5 3 5 6 3", "0 0 0 1 1 1");
+  assert_pair(&files, "ab", "a", "7 5", "0 1"); /* GPT-2 */
+  files.tokenizer_config = file_of("{\"tokenizer_class\":\"BartTokenizer\"}", "tokenizer_config.json");
+  assert_pair(&files, "ab", "a", "0 7 1 1 5 1", "0 0 0 0 0 0");
+  files = (vkf_text_files){.spm = file_of_bytes(&spm, "spiece.model"),
+                           .config = file_of("{\"model_type\":\"t5\"}", "config.json")};
+  assert_pair(&files, "ab", "a", "3 6 2 7 2", "0 0 0 1 1");
+  files.config = file_of("{\"model_type\":\"llama\"}", "config.json");
+  assert_pair(&files, "ab", "a", "1 3 6 1 7", "0 0 0 1 1");
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
@@ -294,6 +322,7 @@ int main(void) {
       cmocka_unit_test(sentencepiece_classes),
       cmocka_unit_test(marian),
       cmocka_unit_test(byte_level_and_wordpiece),
+      cmocka_unit_test(pairs_of_texts),
       cmocka_unit_test(defaults),
       cmocka_unit_test(refused_by_name),
       cmocka_unit_test(damaged_sentencepiece),

@@ -105,7 +105,7 @@ static void what_fields_change(void **state) {
     vkf_text_ids_init(&ids, &env);
     if (vkf_text_tokenizer_create(&env, &files, &tokenizer)) fail_msg("%s: %s", rows[i].why, env.message);
     assert_int_equal(vkf_text_tokenizer_encode(tokenizer, rows[i].text, strlen(rows[i].text), true, &ids), VKF_OK);
-    print_ids(got, sizeof got, &ids);
+    list_ids(got, sizeof got, &ids);
     if (strcmp(got, rows[i].ids)) fail_msg("%s: expected %s, found %s", rows[i].why, rows[i].ids, got);
     vkf_text_ids_finish(&ids);
     vkf_text_tokenizer_destroy(&tokenizer);

@@ -268,6 +268,40 @@ static void post_processors(void **state) {
       "a", "1 5 6 1 2");
 }
 
+/* Of two texts: their ids, and the types of these. */
+static void assert_pair(const char *json, const char *first, const char *second, const char *ids, const char *types) {
+  vkf_env env;
+  vkf_text_tokenizer *tokenizer;
+  if (create(&env, json, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
+  assert_pair_of(tokenizer, &env, (const char *const[]){first, second}, ids, types);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+#define TEMPLATE(pair) \
+  "{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}]" pair "}"
+#define PAIR_OF(pieces) TEMPLATE(",\"pair\":[" pieces "],\"special_tokens\":{\"x\":{\"id\":\"x\",\"ids\":[5,6]}}")
+#define B_X_A                                                                                                   \
+  "{\"Sequence\":{\"id\":\"B\",\"type_id\":1}},{\"SpecialToken\":{\"id\":\"x\",\"type_id\":1}},{\"Sequence\":{" \
+  "\"id\":\"A\",\"type_id\":0}}"
+#define STEPS(steps) "{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[" steps "]}," WORDS "}"
+#define BERT "{\"type\":\"BertProcessing\",\"sep\":[\"b\",2],\"cls\":[\"a\",1]}"
+
+/* As the tokenizers library joins two texts. */
+static void pairs_of_texts(void **state) {
+  (void)state;
+  assert_pair(STEPS(BERT), "A", "xb", "1 7 2 6 2", "0 0 0 1 1");
+  assert_pair(STEPS(BERT), "", "xb", "1 2 6 2", "0 0 1 1");
+  assert_pair(STEPS("{\"type\":\"RobertaProcessing\",\"sep\":[\"b\",2],\"cls\":[\"a\",1]}"), "A", "xb", "1 7 2 2 6 2",
+              "0 0 0 0 0 0");
+  assert_pair(STEPS(PAIR_OF(B_X_A)), "A", "xb", "6 5 6 7", "1 1 1 0");
+  assert_pair(STEPS("{\"type\":\"ByteLevel\"}"), "A", "xb", "7 6", "0 1");
+  assert_pair("{" WORDS "}", "A", "xb", "7 6", "0 1");
+  assert_pair(STEPS("{\"type\":\"ByteLevel\"}," BERT ",{\"type\":\"ByteLevel\"}"), "A", "xb", "1 7 2 6 2", "0 0 0 1 1");
+  assert_pair(STEPS(TEMPLATE("")), "A", "xb", NULL, "no form for two texts");
+  assert_pair(STEPS(BERT "," PAIR_OF(B_X_A)), "A", "xb", NULL, "no form for two texts");
+}
+
 #define BPE(fields)                                                          \
   "{\"model\":{\"type\":\"BPE\"," fields                                     \
   ",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4,\"abc\":5,\"?\":6," \
@@ -447,6 +481,10 @@ static void malformed_files(void **state) {
       {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}]}," MODEL
        "}",
        VKF_ERROR_FORMAT, "ids of \"x\""},
+      {STEPS(PAIR_OF("{\"Sequence\":{\"id\":\"C\"}}")), VKF_ERROR_FORMAT, "sequence A and B only, and names \"C\""},
+      {STEPS(PAIR_OF("{\"SpecialToken\":{\"id\":\"y\"}}")), VKF_ERROR_FORMAT, "ids of \"y\""},
+      {STEPS(TEMPLATE(",\"pair\":5")), VKF_ERROR_FORMAT, "\"pair\" should be a list"},
+      {"{\"post_processor\":" PAIR_OF(B_X_A) "," MODEL "}", VKF_ERROR_FORMAT, "id 5 is no token"},
       {"{\"decoder\":{\"type\":\"CTC\"}," MODEL "}", VKF_ERROR_UNSUPPORTED, "decoder of type \"CTC\" is not supported"},
       {"{\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":-1}," MODEL "}", VKF_ERROR_FORMAT,
        "decoder \"Strip\": \"start\" should be a number of 0 or more"},
@@ -576,6 +614,7 @@ int main(void) {
       cmocka_unit_test(added_white_space),
       cmocka_unit_test(special_tokens_in_texts),
       cmocka_unit_test(post_processors),
+      cmocka_unit_test(pairs_of_texts),
       cmocka_unit_test(byte_pairs),
       cmocka_unit_test(most_likely_pieces),
       cmocka_unit_test(word_pieces),
