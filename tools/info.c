@@ -42,6 +42,7 @@ static void print_summary(const char *folder, const vkf_model_info *m, const vkf
          vkf_storage_name(m->kv_cache));
   printf("  tokenizer       %s\n", m->has_tokenizer ? "yes" : "no");
   printf("  generates       %s\n", m->can_generate ? "yes" : "no");
+  if (m->n_labels) printf("  labels          %s\n", grouped(m->n_labels, a));
 }
 
 /* rank extents, the zeros at the end left out. */
@@ -91,16 +92,16 @@ static json_t *info_json(const vkf_model *model, const char *folder, const vkf_m
   for (size_t i = 0; i < m->n_unused; i++)
     json_array_append_new(unused, json_string(vkf_model_unused_tensor(model, i)));
   return json_pack(
-      "{s:s, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o,"
-      " s:[I, I, I]}",
+      "{s:s, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:I,"
+      " s:o, s:[I, I, I]}",
       "format", "vkformer-info/1", "folder", tool_json_text(folder, strlen(folder)), "family", m->family,
       "architecture", vkf_architecture_name(m->architecture), "weights", vkf_storage_name(m->weights), "kv_cache",
       vkf_storage_name(m->kv_cache), "d_model", (json_int_t)m->d_model, "n_heads", (json_int_t)m->n_heads, "d_ff",
       (json_int_t)m->d_ff, "vocab", (json_int_t)m->vocab, "encoder_layers", (json_int_t)m->encoder_layers,
       "decoder_layers", (json_int_t)m->decoder_layers, "max_positions", (json_int_t)m->max_positions, "n_parameters",
       (json_int_t)m->n_parameters, "file_bytes", (json_int_t)m->file_bytes, "device_bytes", (json_int_t)m->device_bytes,
-      "has_tokenizer", m->has_tokenizer, "can_generate", m->can_generate, "unused_tensors", unused, "image",
-      (json_int_t)m->image[0], (json_int_t)m->image[1], (json_int_t)m->image[2]);
+      "has_tokenizer", m->has_tokenizer, "can_generate", m->can_generate, "n_labels", (json_int_t)m->n_labels,
+      "unused_tensors", unused, "image", (json_int_t)m->image[0], (json_int_t)m->image[1], (json_int_t)m->image[2]);
 }
 
 static int print_plan(tool_session *session, size_t batch, size_t length) {

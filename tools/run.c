@@ -26,7 +26,8 @@ static int find_start(const char *folder, const vkf_model_info *info, int32_t *o
                             folder);
 }
 
-/* The ids of --text, and behind an encoder the one id that a target begins with. */
+/* The ids of --text, and behind an encoder the one id that a target begins with, unless the library makes the target of
+ * the text. */
 static int read_text(tool_session *session, const tool_args *args, pass_inputs *in) {
   vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(session->model, &info);
@@ -36,7 +37,7 @@ static int read_text(tool_session *session, const tool_args *args, pass_inputs *
   in->text[0] = (vkf_array){"input_ids", VKF_I32, 2, {1, ids->shape[0]}, ids->data};
   in->text[1] = (vkf_array){"decoder_input_ids", VKF_I32, 2, {1, 1}, &in->start};
   in->arrays = in->text;
-  in->n = info.encoder_layers && info.decoder_layers ? 2 : 1;
+  in->n = info.encoder_layers && info.decoder_layers && !info.n_labels ? 2 : 1;
   return in->n == 2 ? find_start(args->operands[0], &info, &in->start) : TOOL_OK;
 }
 

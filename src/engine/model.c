@@ -193,7 +193,8 @@ vkf_status vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
                                .has_tokenizer = m->tokenizer.text != NULL,
                                .can_generate = info->can_generate,
                                .n_unused = info->n_unused,
-                               .image = {info->image[0], info->image[1], info->image[2]}};
+                               .image = {info->image[0], info->image[1], info->image[2]},
+                               .n_labels = info->is_pooled ? info->target_vocab : 0};
   vkf_env_clear(m->env);
   return VKF_INFO_WRITE(m->env, vkf_model_info, &full, out);
 }

@@ -63,6 +63,20 @@ done:
   return st;
 }
 
+/* What the decoder of classes gets by itself: the source behind the start id (Lewis et al. 2020, section 3.1). */
+static vkf_status shift_source(const vkf_session *session, run_inputs *in) {
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
+  const size_t n = in->source[1];
+  if (info->decoder_start_id < 0)
+    return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
+                        "expected decoder_input_ids, or a decoder_start_token_id in config.json, found neither");
+  in->target_ids = vkf_env_alloc(session->env, in->source[0] * n, sizeof *in->target_ids);
+  if (!in->target_ids) return VKF_ERROR_MEMORY;
+  for (size_t i = 0; i < in->source[0] * n; i++) in->target_ids[i] = i % n ? in->ids[i - 1] : info->decoder_start_id;
+  memcpy(in->target, in->source, sizeof in->target);
+  return VKF_OK;
+}
+
 static vkf_status inputs_init(vkf_session *session, const vkf_array *arrays, size_t n, run_inputs *in) {
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   bool two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
@@ -75,8 +89,14 @@ static vkf_status inputs_init(vkf_session *session, const vkf_array *arrays, siz
     VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "token_type_ids", true, in->source, true, &in->types));
   VKF_CALL(check_types(session, in));
   if (!two) return VKF_OK;
-  VKF_CALL(
-      vkf_engine_array_ids(session->env, arrays, n, "decoder_input_ids", false, in->target, false, &in->target_ids));
+  VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "decoder_input_ids", info->is_pooled, in->target, false,
+                                &in->target_ids));
+  if (!in->target_ids) VKF_CALL(shift_source(session, in));
+  if (info->is_pooled && in->target[1] != in->source[1])
+    return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
+                        "decoder_input_ids: expected %zu a row, as input_ids has, found %zu, because the head reads "
+                        "the state behind the last eos_token_id of input_ids",
+                        in->source[1], in->target[1]);
   if (in->target[0] != in->source[0])
     return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
                         "decoder_input_ids: expected %zu rows, as input_ids has, found %zu", in->source[0],
@@ -84,7 +104,7 @@ static vkf_status inputs_init(vkf_session *session, const vkf_array *arrays, siz
   VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "decoder_attention_mask", true, in->target, true,
                                 &in->target_mask));
   return vkf_engine_check_ids(session, "decoder_input_ids", in->target_ids, in->target[0], in->target[1],
-                              info->target_vocab);
+                              info->is_pooled ? info->vocab : info->target_vocab);
 }
 
 /* Puts packed rows at the places of their tokens; other places get zeros. */
@@ -231,6 +251,22 @@ static void find_last(const vkf_session *session, const vkf_decode_input *in, ui
   }
 }
 
+/* The same where there is an encoder: the last end of each source. */
+static vkf_status find_ends(const vkf_session *session, const vkf_encode_input *source, uint32_t *last) {
+  const int32_t eos = vkf_model_net_info(session->model->net)->eos_id;
+  for (uint32_t r = 0; r < source->B; r++) {
+    const int32_t *ids = source->ids + (size_t)r * source->S;
+    uint32_t t = source->S;
+    while (t > 0 && ids[t - 1] != eos) t--;
+    if (!t)
+      return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
+                          "input_ids: row %u: expected the eos_token_id, %d, whose state the head reads, found none", r,
+                          (int)eos);
+    last[r] = t - 1;
+  }
+  return VKF_OK;
+}
+
 typedef struct run_call {
   vkf_session *session;
   const vkf_run_params *params;
@@ -275,7 +311,10 @@ static vkf_status run_decode(vkf_session *session, vkf_bucket *bucket, vkf_plan_
   if (vkf_model_net_info(session->model->net)->is_pooled) {
     last = vkf_env_alloc(session->env, in->R, sizeof *last);
     if (!last) VKF_TRY(VKF_ERROR_MEMORY);
-    find_last(session, in, last);
+    if (in->source)
+      VKF_TRY(find_ends(session, in->source, last));
+    else
+      find_last(session, in, last);
     in->reads = last;
   }
   p.tokens = vkf_engine_target_grid(in);

@@ -74,7 +74,7 @@ static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config, bool has_
   const char *tensor = is_shared ? vkf_model_first_of(net, shared, VKF_COUNT(shared) - (is_tied ? 0 : 1))
                                  : vkf_model_first_of(net, apart, is_tied ? 2 : 1);
   is_tied = is_tied && !vkf_model_differ(net, tensor, "lm_head.weight");
-  uint32_t use = VKF_WEIGHT_TABLE | (is_tied ? VKF_WEIGHT_MATMUL : 0);
+  uint32_t use = VKF_WEIGHT_TABLE | (is_tied && net->info.has_head ? VKF_WEIGHT_MATMUL : 0);
   if (is_shared) {
     decoder->vocab = encoder->vocab;
     VKF_CALL(vkf_model_add_matrix(net, use, tensor, encoder->vocab, width, "embed.weight", &encoder->table));
@@ -125,7 +125,9 @@ vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, const vkf_m
   vkf_model_head_kind kind;
   net->base = "model.";
   VKF_CALL(vkf_model_only_bool(net, config, "is_encoder_decoder", true));
-  VKF_CALL(vkf_model_find_head(net, config, 1u << VKF_HEAD_NONE | 1u << VKF_HEAD_CAUSAL_LM, VKF_HEAD_CAUSAL_LM, &kind));
+  const uint32_t classes = usual->has_classes ? 1u << VKF_HEAD_SEQUENCE_CLASSIFICATION : 0;
+  VKF_CALL(vkf_model_find_head(net, config, 1u << VKF_HEAD_NONE | 1u << VKF_HEAD_CAUSAL_LM | classes,
+                               VKF_HEAD_CAUSAL_LM, &kind));
   VKF_CALL(vkf_model_get_size(net, config, "d_model", &info->d_model));
   VKF_CALL(vkf_model_find_tokens(net, config, usual->pad_id));
   VKF_CALL(vkf_model_find_token(net, config, "decoder_start_token_id", -1, &info->decoder_start_id));
@@ -136,6 +138,7 @@ vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, const vkf_m
   encoder->name = "encoder";
   decoder->name = "decoder";
   decoder->causal = decoder->has_cross = true;
-  info->has_head = kind != VKF_HEAD_NONE;
-  return pair_embeddings(net, config, usual->has_logits_bias && info->has_head);
+  info->has_head = kind == VKF_HEAD_CAUSAL_LM;
+  VKF_CALL(pair_embeddings(net, config, usual->has_logits_bias && info->has_head));
+  return kind == VKF_HEAD_SEQUENCE_CLASSIFICATION ? vkf_model_claim_pair_classes(net, config) : VKF_OK;
 }

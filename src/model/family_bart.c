@@ -35,15 +35,15 @@ typedef struct variant {
   vkf_model_pair_usual usual;
 } variant;
 #define USUAL \
-  { "gelu", false, true, -1 }
+  { "gelu", false, true, false, -1 }
 static const variant variants[] = {
-    {"bart", false, true, VKF_POSITION_LEARNED, 2, false, false, USUAL},
+    {"bart", false, true, VKF_POSITION_LEARNED, 2, false, false, {"gelu", false, true, true, -1}},
     {"blenderbot", true, false, VKF_POSITION_LEARNED, 0, false, false, USUAL},
-    {"m2m_100", true, false, VKF_POSITION_STRETCHED, 0, false, false, {"relu", true, false, 1}},
+    {"m2m_100", true, false, VKF_POSITION_STRETCHED, 0, false, false, {"relu", true, false, false, 1}},
     {"marian", false, false, VKF_POSITION_HALVES, 0, false, true, USUAL},
     {"mbart", true, true, VKF_POSITION_LEARNED, 2, false, false, USUAL},
     {"pegasus", true, false, VKF_POSITION_HALVES, 0, true, false, USUAL},
-    {"plbart", false, true, VKF_POSITION_LEARNED, 2, false, false, {"gelu", true, true, -1}},
+    {"plbart", false, true, VKF_POSITION_LEARNED, 2, false, false, {"gelu", true, true, false, -1}},
 };
 #undef USUAL
 

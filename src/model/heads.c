@@ -71,6 +71,13 @@ done:
   return st;
 }
 
+/* The square layer before the projection. */
+static vkf_status claim_dense(vkf_net *net, const char *stem, uint32_t rows, vkf_activation activation) {
+  if (stem == NULL) return VKF_OK;
+  net->head.activation = activation;
+  return vkf_model_add_linear(net, stem, rows, net->info.d_model, true, "head.dense", &net->head.dense);
+}
+
 /* ---- decoders -----------------------------------------------------------------------------------------------------
  */
 
@@ -104,14 +111,17 @@ vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, v
   return VKF_OK;
 }
 
-/* ---- encoders ---------------------------------------------------------------------------------------------------- */
+/* ---- encoder-decoders ---------------------------------------------------------------------------------------------
+ */
 
-/* The square layer before the projection. */
-static vkf_status claim_dense(vkf_net *net, const char *stem, uint32_t rows, vkf_activation activation) {
-  if (stem == NULL) return VKF_OK;
-  net->head.activation = activation;
-  return vkf_model_add_linear(net, stem, rows, net->info.d_model, true, "head.dense", &net->head.dense);
+vkf_status vkf_model_claim_pair_classes(vkf_net *net, vkf_file_value config) {
+  net->head.reads = VKF_HEAD_READS_LAST;
+  net->info.is_pooled = true;
+  VKF_CALL(claim_dense(net, "classification_head.dense.", net->info.d_model, VKF_ACT_TANH));
+  return claim_classifier(net, config, "classification_head.out_proj.", net->info.d_model, true);
 }
+
+/* ---- encoders ---------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_model_claim_words(vkf_net *net, vkf_file_value config, const char *table, uint32_t width,
                                  const vkf_model_encoder_heads *names) {

@@ -320,11 +320,14 @@ typedef struct vkf_model_pair_usual {
   const char *activation;
   bool is_scaled;       /* embeddings are, by sqrt(D) */
   bool has_logits_bias; /* in folders that are still to be made */
+  bool has_classes;     /* there is a class ...ForSequenceClassification, whose decoder gets what the encoder does */
   int32_t pad_id;
 } vkf_model_pair_usual;
 /* Its numbers, tables and head with BART's names: widths, layers and heads of both stacks, embeddings shared or apart,
  * a head that is tied or not, final_logits_bias. The stacks' names are set here. */
 vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, const vkf_model_pair_usual *usual);
+/* The head of such classes. */
+vkf_status vkf_model_claim_pair_classes(vkf_net *net, vkf_file_value config);
 /* The table of a stack's only embeddings and its head: tied to it, or the tensor `head` (where its numbers differ, or
  * where the folder ties nothing), or, of a decoder, classes of sequences, the tensor score.weight. */
 vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,

@@ -269,6 +269,44 @@ static void test_a_masked_token_is_read(void **state) {
   }
 }
 
+/* A decoder of classes gets the source behind the start id; its head reads the last end of the source. */
+static void test_classes_behind_an_encoder(void **state) {
+  enum { PAD = 1, EOS = 2 };
+  static const int32_t source[4] = {5, 7, EOS, PAD}, target[4] = {EOS, 5, 7, EOS}, mask[4] = {1, 1, 1, 0},
+                       twice[4] = {5, EOS, 7, EOS}, other[4] = {5, EOS, 8, EOS}, none[4] = {5, 7, 8, 9};
+  driver *d = *state;
+  char path[GOLDEN_PATH];
+  vkf_model *model = NULL;
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
+  vkf_result *results[4] = {NULL}, *refused = NULL;
+  const float *logits[4];
+  driver_ok(d, vkf_model_open(d->device, golden_path(path, "families/bart-sequence-classification", "."), &model));
+  driver_ok(d, vkf_model_get_info(model, &info));
+  assert_int_equal(info.n_labels, 3);
+  assert_false(info.can_generate);
+  const vkf_array inputs[4][3] = {{IDS("input_ids", 1, 4, (void *)source), IDS("attention_mask", 1, 4, (void *)mask)},
+                                  {IDS("input_ids", 1, 4, (void *)source), IDS("attention_mask", 1, 4, (void *)mask),
+                                   IDS("decoder_input_ids", 1, 4, (void *)target)},
+                                  {IDS("input_ids", 1, 4, (void *)twice)},
+                                  {IDS("input_ids", 1, 4, (void *)other)}};
+  for (int i = 0; i < 4; i++) {
+    size_t n = 0;
+    driver_ok(d, vkf_session_run(session_of(model), inputs[i], i == 1 ? 3 : i ? 1 : 2, NULL, &results[i]));
+    logits[i] = vkf_result_f32(results[i], "logits", &n);
+    assert_true(logits[i] && n == 3);
+  }
+  assert_memory_equal(logits[0], logits[1], 3 * sizeof **logits);
+  assert_true(memcmp(logits[2], logits[3], 3 * sizeof **logits) != 0); /* what is between two ends counts */
+  const vkf_array endless[] = {IDS("input_ids", 1, 4, (void *)none)},
+                  longer[] = {IDS("input_ids", 1, 3, (void *)source), IDS("decoder_input_ids", 1, 4, (void *)target)};
+  assert_int_equal(vkf_session_run(session_of(model), endless, 1, NULL, &refused), VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(vkf_session_message(session_of(model)), "row 0: expected the eos_token_id, 2"));
+  assert_int_equal(vkf_session_run(session_of(model), longer, 2, NULL, &refused), VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(vkf_session_message(session_of(model)), "expected 3 a row, as input_ids has, found 4"));
+  for (int i = 0; i < 4; i++) vkf_result_destroy(&results[i]);
+  close_model(&model);
+}
+
 /* A token that a mask takes out between others changes nothing but its own row. */
 static void test_a_hole_is_not_seen(void **state) {
   static const struct {
@@ -329,4 +367,4 @@ static void test_texts(void **state) {
 DRIVER_MAIN(DRIVER_TEST(test_run_and_generate), DRIVER_TEST(test_generation_keys),
             DRIVER_TEST(test_prompts_and_length_limits), DRIVER_TEST(test_default_lengths),
             DRIVER_TEST(test_pads_without_a_mask), DRIVER_TEST(test_a_masked_token_is_read),
-            DRIVER_TEST(test_a_hole_is_not_seen), DRIVER_TEST(test_texts))
+            DRIVER_TEST(test_classes_behind_an_encoder), DRIVER_TEST(test_a_hole_is_not_seen), DRIVER_TEST(test_texts))

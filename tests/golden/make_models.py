@@ -39,6 +39,7 @@ MODELS = {  # model_type, class, keys of the configuration
     "bert-question-answering": ("bert", "BertForQuestionAnswering", dict(
         hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40, vocab_size=90,
         max_position_embeddings=40)),
+    "bart-sequence-classification": ("bart", "BartForSequenceClassification", dict(PAIR, vocab_size=90)),
     "gpt2-sequence-classification": ("gpt2", "GPT2ForSequenceClassification", dict(
         n_embd=24, n_layer=2, n_head=3, n_inner=40, n_positions=80, vocab_size=100, pad_token_id=0,
         bos_token_id=1, eos_token_id=2, num_labels=3)),
@@ -84,7 +85,7 @@ def outputs_of(out):
     return tensors
 
 
-def inputs_of(config, two, is_decoder, rows=2, source=11, target=6):
+def inputs_of(config, two, is_decoder, classifies, rows=2, source=11, target=6):
     ids = torch.randint(3, config.vocab_size, (rows, source))
     if is_decoder:
         return {"input_ids": ids}
@@ -92,7 +93,9 @@ def inputs_of(config, two, is_decoder, rows=2, source=11, target=6):
     pads = source // 3
     ids[1, source - pads:], mask[1, source - pads:] = config.pad_token_id, 0
     inputs = {"input_ids": ids, "attention_mask": mask}
-    if two:
+    if two and classifies:  # the decoder gets the same ids; the head reads the end of each row
+        ids[0, -1] = ids[1, source - pads - 1] = config.eos_token_id
+    elif two:
         inputs["decoder_input_ids"] = torch.randint(3, config.vocab_size, (rows, target))
         inputs["decoder_input_ids"][:, 0] = config.decoder_start_token_id
     return inputs
@@ -130,7 +133,7 @@ def make(folder, model_type, name, keys, change=None):
             change(model)
         model.set_attn_implementation("eager")
         two, generates = config.is_encoder_decoder and "EncoderModel" not in name, hasattr(model, "lm_head")
-        inputs = inputs_of(config, two, generates and not two)
+        inputs = inputs_of(config, two, generates and not two, name.endswith("ForSequenceClassification"))
         end = end_of(model, inputs, config.pad_token_id) if generates else None
         if not generates or end is not None:
             break

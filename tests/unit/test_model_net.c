@@ -344,6 +344,7 @@ static void no_allocation_is_missed(void **state) {
                          GOLDEN "bert-model-pooled",
                          GOLDEN "bert-sequence-classification",
                          GOLDEN "distilbert",
+                         GOLDEN "families/bart-sequence-classification",
                          GOLDEN "families/gpt2-sequence-classification",
                          GOLDEN "gpt-neox",
                          GOLDEN "gpt2",
