@@ -14,8 +14,28 @@ typedef struct classifier {
 
 static vkf_status run(void *user, vkf_session *session, const char *const *texts, size_t n, vkf_result **out) {
   const classifier *c = user;
-  return c->images ? vkf_session_classify_images(session, texts, n, &c->params, out)
-                   : vkf_session_classify(session, texts, n, &c->params, out);
+  vkf_classify_params params = c->params;
+  tool_pairs pairs;
+  if (c->images) return vkf_session_classify_images(session, texts, n, &params, out);
+  if (!c->args->pairs) return vkf_session_classify(session, texts, n, &params, out);
+  vkf_status status = VKF_ERROR_MEMORY;
+  if (tool_pairs_part(&pairs, texts, n)) {
+    params.text_pairs = pairs.second;
+    status = vkf_session_classify(session, pairs.first, n, &params, out);
+  }
+  tool_pairs_finish(&pairs);
+  return status;
+}
+
+/* {"text": ..., "text_pair": ...} */
+static json_t *text_json(const classifier *c, const char *text) {
+  const char *tab = c->args->pairs ? strchr(text, '\t') : NULL;
+  json_t *line = json_object();
+  json_object_set_new(line, "format", json_string(format));
+  json_object_set_new(line, c->images ? "image" : "text",
+                      tool_json_text(text, tab ? (size_t)(tab - text) : strlen(text)));
+  if (tab) json_object_set_new(line, "text_pair", json_string(tab + 1));
+  return line;
 }
 
 static json_t *label_json(const char *name, double score) {
@@ -36,9 +56,11 @@ static int print_labels(const classifier *c, const tool_line *line, const vkf_re
     else
       printf("%s%s %.4f", i ? "  " : "", name, score[i]);
   }
-  if (list)
-    return tool_print_json_line(json_pack("{s:s, s:o, s:o}", "format", format, c->images ? "image" : "text",
-                                          tool_json_text(line->text, strlen(line->text)), "labels", list));
+  if (list) {
+    json_t *row = text_json(c, line->text);
+    json_object_set_new(row, "labels", list);
+    return tool_print_json_line(row);
+  }
   putchar('\n');
   return TOOL_OK;
 }
@@ -78,6 +100,7 @@ static int run_classify(const tool_args *args) {
                       .run = run,
                       .print = print,
                       .user = &c,
+                      .are_pairs = args->pairs,
                       .format = format,
                       .key = "text",
                       .skipped_text = "\n"};
@@ -86,13 +109,17 @@ static int run_classify(const tool_args *args) {
   c.params.long_texts = tool_long_rule(args);
   c.params.skip_refused = true;
   if (tool_rules_check(args) != TOOL_OK) return TOOL_USAGE;
+  if (args->pairs && tool_long_is(args, "split"))
+    return tool_usage_error("classify", "--pairs: expected --long skip, fail or truncate, found split");
   int exit_code = tool_lines_open(&lines, args->operands[0]);
   if (exit_code == TOOL_OK) {
     vkf_model_info info = {VKF_MODEL_INFO_INIT};
     vkf_model_get_info(c.session.model, &info);
     c.images = lines.are_files = info.image[0] > 0;
+    if (c.images && args->pairs)
+      exit_code = tool_usage_error("classify", "--pairs: expected a model of texts, found one of images");
     if (c.images) lines.batch = 1, lines.window = TOOL_WINDOW; /* one that cannot be read takes no other along */
-    exit_code = tool_lines_check(&lines);
+    if (exit_code == TOOL_OK) exit_code = tool_lines_check(&lines);
   }
   if (exit_code == TOOL_OK) exit_code = tool_lines_run(&lines);
   return tool_lines_close(&lines, exit_code);
@@ -100,6 +127,7 @@ static int run_classify(const tool_args *args) {
 
 static const tool_option options[] = {
     {"top-k", 'k', TOOL_SIZE, offsetof(tool_args, top), "N", "only the best N labels of a text or image"},
+    TOOL_PAIRS_OPTION,
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "a JSON line for each: text or image, and labels or words"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
@@ -112,9 +140,11 @@ const tool_command tool_classify = {
         "For each text, or line of standard input, a line of labels and scores is printed, best first. If the model\n"
         "labels tokens, a line is printed for each word, with the label of its first token. For a model of images the\n"
         "arguments, or lines, are names of PNG and JPEG files. A text that is skipped gives an empty line. If --long\n"
-        "splits a text, the scores of its parts are averaged; a part counts as much as it has tokens.",
+        "splits a text, the scores of its parts are averaged; a part counts as much as it has tokens. With --pairs,\n"
+        "--long truncate shortens the longer of the two texts.",
     .examples =
         "  vkformer classify distilbert-sst2 \"A wonderful film.\"\n"
+        "  printf 'A man eats.\\tNobody eats.\\n' | vkformer classify bart-large-mnli --pairs\n"
         "  vkformer classify vit-base-patch16-224 --top-k 3 photo.jpg\n",
     .groups = {&group, &tool_line_options, &tool_crew_options, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 1,

@@ -197,11 +197,13 @@ static int add(tool_lines *l, const char *bytes, size_t size) {
   }
   tool_line *line = &l->lines[l->n];
   char reason[80];
-  const bool is_bad = !l->are_files && tool_utf8_reason(bytes, size, reason, sizeof reason);
+  const bool is_mended = is_rule(l->args->invalid, "replace");
+  bool is_bad = !l->are_files && tool_utf8_reason(bytes, size, reason, sizeof reason) && !is_mended;
   *line = (tool_line){.number = l->n_read, .text = l->are_files ? strndup(bytes, size) : tool_utf8_mend(bytes, size)};
   if (!line->text) return tool_error("out of memory");
   l->n++;
-  if (!is_bad || is_rule(l->args->invalid, "replace")) return l->n == l->window ? flush(l) : TOOL_OK;
+  is_bad = is_bad || (l->are_pairs && tool_pair_reason(line->text, reason, sizeof reason));
+  if (!is_bad) return l->n == l->window ? flush(l) : TOOL_OK;
   if (!is_rule(l->args->invalid, "fail")) {
     int exit_code = tool_copy(reason, &line->skipped);
     return exit_code == TOOL_OK && l->n == l->window ? flush(l) : exit_code;

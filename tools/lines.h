@@ -39,6 +39,7 @@ typedef struct tool_lines {
   size_t n_texts;
   size_t window;      /* at most so many lines a call; 0: all lines in one call */
   bool are_files;     /* names of files, not texts */
+  bool are_pairs;     /* two texts each, with a tab between them */
   tool_batch_fn *run; /* works on a batch; NULL: lines are only printed */
   size_t batch;       /* texts of a batch; 0: all of a call */
   /* Prints a line. result is NULL where nothing was run. Not TOOL_OK ends. */
@@ -72,6 +73,13 @@ extern const tool_option_group tool_line_options;
         "fail, or replace (wrong\nbytes become U+FFFD). Skipped texts are named at the end, and\nthe exit code is 4" \
   }
 
+#define TOOL_PAIRS_OPTION                                                                                             \
+  {                                                                                                                   \
+    "pairs", 0, TOOL_FLAG, offsetof(tool_args, pairs), NULL,                                                          \
+        "each text is two texts that belong together, with a tab\nbetween them: a premise and a hypothesis, a query " \
+        "and a passage"                                                                                               \
+  }
+
 /* TOOL_OK, or TOOL_USAGE after a message: --long and --invalid; texts that name a file or a model's folder. */
 int tool_rules_check(const tool_args *args);
 int tool_texts_check(const tool_args *args, const char *const *texts, size_t n);
@@ -102,6 +110,15 @@ char *tool_utf8_mend(const char *text, size_t size);
 bool tool_is_blank(const char *text);
 /* How many columns a terminal shows it in. */
 int tool_columns(const char *text);
+/* Why a text is not two texts with a tab between them; false: it is. */
+bool tool_pair_reason(const char *text, char *reason, size_t capacity);
+/* The two texts of each of [n] such texts; false: out of memory. Finish them either way. */
+typedef struct tool_pairs {
+  const char **first, **second; /* [n] */
+  char *bytes;
+} tool_pairs;
+bool tool_pairs_part(tool_pairs *pairs, const char *const *texts, size_t n);
+void tool_pairs_finish(tool_pairs *pairs);
 /* The text behind a byte-order mark. */
 const char *tool_without_bom(const char *text);
 /* What compressed a file that begins with these bytes: "gzip", "zstd", "xz", or NULL. */

@@ -56,7 +56,7 @@ typedef struct tool_args {
   int quick, ops, merge, bisect;
   int allow_not_finite;
   int brief;
-  int json, plan, decode, hidden_states, attentions, projections, scores, compile;
+  int json, plan, decode, pairs, hidden_states, attentions, projections, scores, compile;
   size_t batch_size, length; /* 0: not given */
   double seconds, limit;     /* 0: not given */
   tool_texts icd_files, prompts, stops, force_words, images, problems;

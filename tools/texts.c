@@ -59,6 +59,35 @@ char *tool_utf8_mend(const char *text, size_t size) {
   return out;
 }
 
+bool tool_pair_reason(const char *text, char *reason, size_t capacity) {
+  size_t n_tabs = 0;
+  for (const char *at = text; (at = strchr(at, '\t')) != NULL; at++) n_tabs++;
+  if (n_tabs == 1) return false;
+  snprintf(reason, capacity, "expected two texts with a tab between them, found %zu tabs", n_tabs);
+  return true;
+}
+
+bool tool_pairs_part(tool_pairs *pairs, const char *const *texts, size_t n) {
+  size_t size = 0, at = 0;
+  for (size_t i = 0; i < n; i++) size += strlen(texts[i]) + 1;
+  *pairs = (tool_pairs){calloc(n, sizeof *pairs->first), calloc(n, sizeof *pairs->second), malloc(size + 1)};
+  if (!pairs->first || !pairs->second || !pairs->bytes) return false;
+  for (size_t i = 0; i < n; i++) {
+    char *copy = strcpy(pairs->bytes + at, texts[i]), *tab = strchr(copy, '\t');
+    at += strlen(texts[i]) + 1;
+    pairs->first[i] = copy;
+    pairs->second[i] = tab ? tab + 1 : "";
+    if (tab) *tab = 0;
+  }
+  return true;
+}
+
+void tool_pairs_finish(tool_pairs *pairs) {
+  free(pairs->first);
+  free(pairs->second);
+  free(pairs->bytes);
+}
+
 bool tool_is_blank(const char *text) {
   while (isspace((unsigned char)*text)) text++;
   return *text == 0;

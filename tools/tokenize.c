@@ -22,25 +22,36 @@ static json_t *ids_json(const int32_t *ids, size_t n) {
 /* ---- text to ids ------------------------------------------------------------------------------------------------- */
 
 static int encode(job *j, const char *text) {
-  const vkf_encode_params params = {VKF_ENCODE_PARAMS_INIT, .source_language = j->args->source_lang,
-                                    .target_language = j->args->target_lang};
+  vkf_encode_params params = {VKF_ENCODE_PARAMS_INIT, .source_language = j->args->source_lang,
+                              .target_language = j->args->target_lang};
   vkf_result *result = NULL;
-  vkf_status status = vkf_tokenizer_encode(j->tokenizer, text, &params, &result);
-  if (status != VKF_OK) return tool_session_fail(&j->session, status, NULL);
-  const vkf_array *array = vkf_result_find(result, "ids");
+  tool_pairs pairs = {0};
+  vkf_status status = VKF_OK;
+  if (j->args->pairs && !tool_pairs_part(&pairs, &text, 1)) status = VKF_ERROR_MEMORY;
+  if (pairs.second) params.text_pair = pairs.second[0];
+  if (status == VKF_OK)
+    status = vkf_tokenizer_encode(j->tokenizer, pairs.first ? pairs.first[0] : text, &params, &result);
+  if (status != VKF_OK) {
+    tool_pairs_finish(&pairs);
+    return tool_session_fail(&j->session, status, NULL);
+  }
+  const vkf_array *array = vkf_result_find(result, "ids"), *types = vkf_result_find(result, "token_type_ids");
   const int32_t *ids = array->data;
   const size_t n = array->shape[0];
   int exit_code = TOOL_OK;
   if (j->args->json) {
     json_t *pieces = json_array();
     for (size_t i = 0; i < n; i++) json_array_append_new(pieces, json_string(vkf_result_text(result, i)));
-    exit_code = tool_print_json_line(
-        json_pack("{s:s, s:s, s:o, s:o}", "format", format, "text", text, "ids", ids_json(ids, n), "pieces", pieces));
+    json_t *row = json_pack("{s:s, s:s, s:s*, s:o, s:o}", "format", format, "text", pairs.first ? pairs.first[0] : text,
+                            "text_pair", params.text_pair, "ids", ids_json(ids, n), "pieces", pieces);
+    if (types) json_object_set_new(row, "token_type_ids", ids_json(types->data, n));
+    exit_code = tool_print_json_line(row);
   } else {
     for (size_t i = 0; i < n; i++) printf("%s%d", i ? " " : "", ids[i]);
     putchar('\n');
   }
   vkf_result_destroy(&result);
+  tool_pairs_finish(&pairs);
   return exit_code;
 }
 
@@ -123,6 +134,7 @@ static int run_tokenize(const tool_args *args) {
                       .window = 1,
                       .print = print,
                       .user = &j,
+                      .are_pairs = args->pairs && !args->decode,
                       .format = format,
                       .key = "text",
                       .skipped_text = "\n"};
@@ -147,9 +159,10 @@ static const tool_option options[] = {
     TOOL_TARGET_LANG,
     {"decode", 0, TOOL_FLAG, offsetof(tool_args, decode), NULL,
      "the arguments are ids of one text, each line of standard\ninput those of another: print the texts"},
+    TOOL_PAIRS_OPTION,
     TOOL_INVALID_OPTION,
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
-     "a JSON line for each text: text, ids and, without --decode,\npieces"},
+     "a JSON line for each text: text, ids and, without --decode,\npieces; of pairs also token_type_ids"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 

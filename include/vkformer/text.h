@@ -30,12 +30,15 @@ typedef struct vkf_encode_params {
   size_t size;                                   /* sizeof(vkf_encode_params) */
   bool no_special_tokens;                        /* without the tokens that the tokenizer adds around a text */
   const char *source_language, *target_language; /* NULL: as the folder says */
+  const char *text_pair; /* NULL, or a second text that belongs to the first: a question and its context, a premise and
+                            a hypothesis */
 } vkf_encode_params;
 #define VKF_ENCODE_PARAMS_INIT .size = sizeof(vkf_encode_params)
 VKF_DEFINE_INIT(vkf_encode_params)
 
 /* The ids of a text in UTF-8: array `ids` [n] int32; vkf_result_text(result, i) is the piece of id i as the vocabulary
- * writes it. */
+ * writes it. With a text_pair also `token_type_ids` [n] int32, as the tokenizer gives them to two texts;
+ * VKF_ERROR_UNSUPPORTED: it has no form for two. */
 VKF_API vkf_status vkf_tokenizer_encode(vkf_tokenizer *tokenizer, const char *text, const vkf_encode_params *params,
                                         vkf_result **out);
 
@@ -213,6 +216,7 @@ typedef struct vkf_classify_params {
   size_t top_k; /* this many labels of a text, best first; 0: all */
   vkf_long_rule long_texts;
   bool skip_refused;
+  const char *const *text_pairs; /* [n_texts]: the second text of each pair; NULL: there are no pairs */
 } vkf_classify_params;
 #define VKF_CLASSIFY_PARAMS_INIT .size = sizeof(vkf_classify_params)
 VKF_DEFINE_INIT(vkf_classify_params)
@@ -222,6 +226,10 @@ VKF_DEFINE_INIT(vkf_classify_params)
  * Scores are those of transformers' pipelines: the softmax over the labels; the sigmoid of each if problem_type is
  * multi_label_classification or there is only one label; the logits of a regression. The scores of a text that was
  * split are the mean over its parts, weighted by their numbers of tokens. A text that was skipped has labels -1.
+ *
+ * A model of pairs (inference, ranking) gets two texts at once, as its tokenizer joins them. Of a pair that is too long
+ * VKF_LONG_TRUNCATE shortens the longer text, then both ("longest_first" of transformers); VKF_LONG_SPLIT is refused,
+ * and so are pairs for a model that labels words.
  *
  * A model with a head for tokens (its class is called ...ForTokenClassification) labels the words of all texts, in
  * order: arrays `texts` [w] int32, the number of the word's text, `labels` [w] and `scores` [w], those of the word's

@@ -541,13 +541,19 @@ class Session:
             found = result.arrays()["embeddings"]
         return found[0] if isinstance(texts, str) else found
 
-    def classify(self, texts: _Texts, top_k: int = 0) -> Any:
+    def classify(self, texts: _Texts, top_k: int = 0, text_pairs: Optional[_Texts] = None) -> Any:
         """Labels and scores of a text, best first, or a list of them. top_k: so many labels; 0: all.
 
+        text_pairs: of each text the second one that belongs to it, for models of pairs (a premise and a hypothesis).
         A model that labels words gives (word, label, score) for each word of all texts.
         """
         many = _listed(texts)
         params = c.ClassifyParams(top_k=top_k)
+        if text_pairs is not None:
+            second = _listed(text_pairs)
+            if len(second) != len(many):
+                raise ValueError("text_pairs: expected %d, one for each text, found %d" % (len(many), len(second)))
+            params.text_pairs = _text_list(second)
         with _Result() as result:
             self._call(
                 _lib.vkf_session_classify, _text_list(many), len(many), ctypes.byref(params),

@@ -203,6 +203,7 @@ class ModelInfo(_Sized):
         ("can_generate", c_bool),
         ("n_unused", c_size_t),
         ("image", c_uint32 * 3),
+        ("n_labels", c_uint64),
     ]
 
 
@@ -285,6 +286,7 @@ class GenerateTextParams(_Sized):
         ("skip_refused", c_bool),
         ("source_language", c_char_p),
         ("target_language", c_char_p),
+        ("text_pair", c_char_p),
     ]
 
 
@@ -301,7 +303,13 @@ class EmbeddingParams(_Sized):
 
 
 class ClassifyParams(_Sized):
-    _fields_ = [("size", c_size_t), ("top_k", c_size_t), ("long_texts", c_int), ("skip_refused", c_bool)]
+    _fields_ = [
+        ("size", c_size_t),
+        ("top_k", c_size_t),
+        ("long_texts", c_int),
+        ("skip_refused", c_bool),
+        ("text_pairs", POINTER(c_char_p)),
+    ]
 
 
 class EncodeParams(_Sized):

@@ -28,16 +28,22 @@ static vkf_status run_batch(const vkf_batches *b, const vkf_part *const *rows, s
   const char *name = b->output == VKF_RUN_LOGITS ? "logits" : "last_hidden_state";
   vkf_result *result = NULL;
   int32_t *ids = vkf_env_alloc(session->env, n * S, sizeof *ids),
-          *mask = vkf_env_alloc(session->env, n * S, sizeof *mask);
-  if (!ids || !mask) VKF_TRY(VKF_ERROR_MEMORY);
+          *mask = vkf_env_alloc(session->env, n * S, sizeof *mask),
+          *types = vkf_env_alloc(session->env, n * S, sizeof *types);
+  if (!ids || !mask || !types) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t r = 0; r < n; r++)
     for (size_t i = 0; i < S; i++) {
-      mask[r * S + i] = i < rows[r]->n;
-      ids[r * S + i] = i < rows[r]->n ? rows[r]->ids[i] : pad;
+      const bool is_token = i < rows[r]->n;
+      mask[r * S + i] = is_token;
+      ids[r * S + i] = is_token ? rows[r]->ids[i] : pad;
+      types[r * S + i] = is_token && rows[r]->types ? rows[r]->types[i] : 0;
     }
-  const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {n, S}, ids}, {"attention_mask", VKF_I32, 2, {n, S}, mask}};
-  const bool is_padded = rows[n - 1]->n < S;
-  VKF_TRY(vkf_engine_run_output(session, inputs, is_padded ? 2 : 1, b->output, &result));
+  vkf_array inputs[3] = {{"input_ids", VKF_I32, 2, {n, S}, ids}};
+  size_t n_inputs = 1;
+  if (rows[n - 1]->n < S) inputs[n_inputs++] = (vkf_array){"attention_mask", VKF_I32, 2, {n, S}, mask};
+  if (rows[0]->types && vkf_model_net_info(session->model->net)->n_types > 1)
+    inputs[n_inputs++] = (vkf_array){"token_type_ids", VKF_I32, 2, {n, S}, types};
+  VKF_TRY(vkf_engine_run_output(session, inputs, n_inputs, b->output, &result));
   const vkf_array *found = vkf_engine_array_find(result->arrays, result->n_arrays, name);
   if (!found || found->rank < 2)
     VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "expected a model that has %s as an output, found one without", name);
@@ -47,6 +53,7 @@ static vkf_status run_batch(const vkf_batches *b, const vkf_part *const *rows, s
 done:
   vkf_env_free(session->env, ids);
   vkf_env_free(session->env, mask);
+  vkf_env_free(session->env, types);
   vkf_engine_result_destroy(&result);
   return st;
 }
@@ -59,7 +66,7 @@ vkf_status vkf_task_batches_run(const vkf_batches *b) {
   const vkf_part **rows = vkf_env_alloc(session->env, b->parts->n, sizeof *rows);
   size_t n = 0;
   if (!rows) return VKF_ERROR_MEMORY;
-  if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER)
+  if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER && !info->is_pooled)
     VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED,
              "expected a model with one stack of layers, found an encoder-decoder (%s)", info->family);
   for (size_t i = 0; i < b->parts->n; i++)

@@ -160,9 +160,13 @@ done:
 
 static vkf_status classify(classifier *c, const char *const *texts, size_t n, vkf_result *result) {
   vkf_status st = VKF_OK;
-  const vkf_part_rules rules = {.long_texts = c->params.long_texts, .skip_refused = c->params.skip_refused};
+  const vkf_part_rules rules = {
+      .long_texts = c->params.long_texts, .skip_refused = c->params.skip_refused, .pairs = c->params.text_pairs};
   double *joined = NULL;
   VKF_TRY(vkf_task_labels_read(c->session, &c->labels));
+  if (c->labels.of_tokens && rules.pairs)
+    VKF_FAIL(c->session->env, VKF_ERROR_UNSUPPORTED,
+             "expected a model that labels whole texts for pairs, found one that labels words");
   VKF_TRY(vkf_task_parts_make(c->session, texts, n, &rules, &c->parts));
   VKF_TRY(vkf_task_parts_report(&c->parts, result));
   const bool words = c->labels.of_tokens;

@@ -27,14 +27,17 @@ vkf_status vkf_task_parts_report(const vkf_parts *p, vkf_result *result) {
 
 /* ---- one text ---------------------------------------------------------------------------------------------------- */
 
-static vkf_status add_part(vkf_parts *p, vkf_part part, const vkf_text_ids *ids) {
+/* types NULL: not of a pair. */
+static vkf_status add_part(vkf_parts *p, vkf_part part, const vkf_text_ids *ids, const vkf_text_ids *types) {
   vkf_part *grown = vkf_env_grow(p->session->env, p->at, &p->capacity, p->n + 1, sizeof *grown);
   if (!grown) return VKF_ERROR_MEMORY;
   p->at = grown;
   part.n = (uint32_t)ids->n;
   part.ids = vkf_arena_alloc(&p->arena, ids->n, sizeof *part.ids);
-  if (!part.ids) return VKF_ERROR_MEMORY;
+  if (types) part.types = vkf_arena_alloc(&p->arena, ids->n, sizeof *part.types);
+  if (!part.ids || (types && !part.types)) return VKF_ERROR_MEMORY;
   memcpy(part.ids, ids->ids, ids->n * sizeof *part.ids);
+  if (types) memcpy(part.types, types->ids, ids->n * sizeof *part.types);
   p->at[p->n++] = part;
   return VKF_OK;
 }
@@ -55,7 +58,7 @@ static vkf_status cut_text(vkf_parts *p, size_t index, const char *text, vkf_tex
     const char *start = from_end ? at + strlen(at) - n : at;
     const bool spaced = at > text && vkf_task_is_space(at[-1]);
     VKF_CALL(vkf_task_part_ids(p, start, n, ids));
-    VKF_CALL(add_part(p, (vkf_part){index, .spaced = spaced, .is_cut = true, .start = start, .size = n}, ids));
+    VKF_CALL(add_part(p, (vkf_part){index, .spaced = spaced, .is_cut = true, .start = start, .size = n}, ids, NULL));
     if (!split) break;
     at += n;
     while (vkf_task_is_space(*at)) at++;
@@ -63,25 +66,50 @@ static vkf_status cut_text(vkf_parts *p, size_t index, const char *text, vkf_tex
   return VKF_OK;
 }
 
+/* Refuses a text that the tokenizer cannot read. */
+static vkf_status refuse_unreadable(vkf_parts *p, size_t index) {
+  vkf_env_failure failure;
+  vkf_env_save_failure(p->session->env, &failure);
+  vkf_env_clear(p->session->env);
+  return vkf_task_parts_refuse(p, index, VKF_SKIP_INVALID, "%s", failure.message);
+}
+
+static vkf_status refuse_long(vkf_parts *p, size_t index, size_t n_ids) {
+  return vkf_task_parts_refuse(p, index, VKF_SKIP_LONG, "expected at most %u tokens, the model's positions, found %zu",
+                               p->rules.max_ids, n_ids);
+}
+
+static vkf_status add_pair(vkf_parts *p, size_t index, const char *const texts[2]) {
+  const bool is_cut = p->rules.long_texts == VKF_LONG_TRUNCATE;
+  vkf_text_tokenizer *tokenizer = p->session->model->tokenizer.text; /* vkf_task_parts_make() has its lock */
+  vkf_text_ids ids, types;
+  vkf_text_ids_init(&ids, p->session->env);
+  vkf_text_ids_init(&types, p->session->env);
+  vkf_status st = vkf_task_pair_ids(tokenizer, texts, true, is_cut ? p->rules.max_ids : 0, &ids, &types);
+  if (st == VKF_ERROR_ARGUMENT)
+    st = refuse_unreadable(p, index);
+  else if (st == VKF_OK && p->rules.max_ids && ids.n > p->rules.max_ids)
+    st = refuse_long(p, index, ids.n);
+  else if (st == VKF_OK)
+    st = add_part(p, (vkf_part){index, .start = texts[0], .size = strlen(texts[0])}, &ids, &types);
+  vkf_text_ids_finish(&types);
+  vkf_text_ids_finish(&ids);
+  return st;
+}
+
 static vkf_status add_text(vkf_parts *p, size_t index, const char *text, vkf_text_ids *ids) {
-  vkf_env *env = p->session->env;
   ids->n = 0;
+  if (p->rules.pairs) return add_pair(p, index, (const char *const[]){text, p->rules.pairs[index]});
   if (p->rules.refuses_blanks && vkf_task_is_blank(text))
     return vkf_task_parts_refuse(p, index, VKF_SKIP_INVALID, "expected at least one word, found none");
   vkf_status st = vkf_task_part_ids(p, text, strlen(text), ids);
-  if (st == VKF_ERROR_ARGUMENT) { /* the tokenizer cannot read it */
-    vkf_env_failure failure;
-    vkf_env_save_failure(env, &failure);
-    vkf_env_clear(env);
-    return vkf_task_parts_refuse(p, index, VKF_SKIP_INVALID, "%s", failure.message);
-  }
+  if (st == VKF_ERROR_ARGUMENT) return refuse_unreadable(p, index);
   if (st != VKF_OK) return st;
   if (ids->n == 0) return vkf_task_parts_refuse(p, index, VKF_SKIP_INVALID, "expected at least one token, found none");
   if (ids->n <= p->rules.max_ids || p->rules.max_ids == 0 || p->rules.takes_all)
-    return add_part(p, (vkf_part){index, .start = text, .size = strlen(text)}, ids);
+    return add_part(p, (vkf_part){index, .start = text, .size = strlen(text)}, ids, NULL);
   if (p->rules.long_texts != VKF_LONG_REFUSE) return cut_text(p, index, text, ids);
-  return vkf_task_parts_refuse(p, index, VKF_SKIP_LONG, "expected at most %u tokens, the model's positions, found %zu",
-                               p->rules.max_ids, ids->n);
+  return refuse_long(p, index, ids->n);
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
@@ -103,15 +131,18 @@ vkf_status vkf_task_parts_make(vkf_session *session, const char *const *texts, s
   if (!texts || n == 0) VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
   if ((unsigned)rules->long_texts > VKF_LONG_SPLIT)
     VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a rule for long texts, found %d", (int)rules->long_texts);
+  if (rules->pairs && rules->long_texts == VKF_LONG_SPLIT)
+    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected pairs of texts that are refused or truncated, found split");
   out->skipped = vkf_arena_alloc(&out->arena, n, sizeof *out->skipped);
   out->why = vkf_arena_alloc(&out->arena, n, sizeof *out->why);
   if (!out->skipped || !out->why) VKF_TRY(VKF_ERROR_MEMORY);
   tokenizer = vkf_engine_tokenizer_lock(&session->tokenizer);
   VKF_TRY(vkf_text_languages_use(tokenizer, rules->source_language, rules->target_language, &before, &begin));
   for (size_t i = 0; i < n && st == VKF_OK; i++)
-    st = texts[i] ? add_text(out, i, texts[i], &ids)
-                  : vkf_env_fail(session->env, VKF_ERROR_ARGUMENT, "expected a text as text %zu, found NULL",
-                                 rules->first + i + 1);
+    st = texts[i] && (!rules->pairs || rules->pairs[i])
+             ? add_text(out, i, texts[i], &ids)
+             : vkf_env_fail(session->env, VKF_ERROR_ARGUMENT, "expected a text as text %zu, found NULL",
+                            rules->first + i + 1);
   vkf_text_languages_restore(tokenizer, &before);
 done:
   if (tokenizer) vkf_engine_tokenizer_unlock(&session->tokenizer);

@@ -9,8 +9,8 @@
 #include "engine/opened.h"
 
 typedef struct vkf_part {
-  size_t text; /* its index */
-  int32_t *ids;
+  size_t text;          /* its index */
+  int32_t *ids, *types; /* [n]; types of a pair, else NULL */
   uint32_t n;
   bool spaced;       /* white space was before it in the text */
   bool is_cut;       /* the text is too long: this is not all of it */
@@ -20,13 +20,14 @@ typedef struct vkf_part {
 
 typedef struct vkf_part_rules {
   vkf_long_rule long_texts;
-  size_t first;        /* the number of text 0, for messages: of a queue they are counted on */
-  bool skip_refused;   /* else a refused text is VKF_ERROR_ARGUMENT */
-  bool keeps_end;      /* truncated texts keep their last words */
-  bool refuses_blanks; /* texts without a word */
-  bool takes_all;      /* any number of tokens: the caller cuts ids */
-  const char *prefix;  /* before every part; NULL: none */
-  uint32_t max_ids;    /* a part has at most so many; 0: as many as the model has positions */
+  size_t first;             /* the number of text 0, for messages: of a queue they are counted on */
+  bool skip_refused;        /* else a refused text is VKF_ERROR_ARGUMENT */
+  bool keeps_end;           /* truncated texts keep their last words */
+  bool refuses_blanks;      /* texts without a word */
+  bool takes_all;           /* any number of tokens: the caller cuts ids */
+  const char *const *pairs; /* the second text of each, which is not split; NULL: none */
+  const char *prefix;       /* before every part; NULL: none */
+  uint32_t max_ids;         /* a part has at most so many; 0: as many as the model has positions */
   const char *source_language, *target_language; /* NULL: as the folder says */
 } vkf_part_rules;
 
@@ -56,6 +57,10 @@ vkf_status vkf_task_parts_report(const vkf_parts *parts, vkf_result *result);
 
 /* Appends the ids of text[0, n) behind the prefix, with special tokens. */
 vkf_status vkf_task_part_ids(const vkf_parts *parts, const char *text, size_t n, vkf_text_ids *out);
+/* Appends the ids of two texts that belong together, and their types. max_ids: the longer text, then both are shortened
+ * to so many in all, as the "longest_first" of transformers does it; 0: they are not. */
+vkf_status vkf_task_pair_ids(vkf_text_tokenizer *tokenizer, const char *const texts[2], bool add_special,
+                             size_t max_ids, vkf_text_ids *ids, vkf_text_ids *types);
 /* *n: bytes of the first part of `text` that fits. It ends where a sentence does (if `sentences`, and one ends in
  * time), else where a word does, else where a character does; 0: not even a character fits. from_end: bytes of the last
  * part that fits. It begins where a word does, else where a character does. */

@@ -1,7 +1,7 @@
 /* Texts to ids and back, by the tokenizer of an opened model or of a folder; special ids. */
 #include <string.h>
 
-#include "engine/opened.h"
+#include "task/parts.h"
 
 static void destroy(vkf_tokenizer **tokenizer) {
   if (!*tokenizer) return;
@@ -84,16 +84,19 @@ static vkf_status encode(vkf_tokenizer *t, const char *text, const vkf_encode_pa
   vkf_encode_params p;
   vkf_result *r = NULL;
   vkf_text_languages_before before;
-  vkf_text_ids ids;
+  vkf_text_ids ids, types;
   void *data = NULL;
   int32_t start; /* of the model's configuration, which is not asked for here */
   vkf_text_ids_init(&ids, t->env);
+  vkf_text_ids_init(&types, t->env);
   if (!text) VKF_FAIL(t->env, VKF_ERROR_ARGUMENT, "expected a text, found NULL");
   VKF_TRY(VKF_PARAMS_READ(t->env, vkf_encode_params, params, &p));
   vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(t);
   st = vkf_text_languages_use(tokenizer, p.source_language, p.target_language, &before, &start);
   if (!st) {
-    st = vkf_text_tokenizer_encode(tokenizer, text, strlen(text), !p.no_special_tokens, &ids);
+    const char *const pair[] = {text, p.text_pair};
+    st = p.text_pair ? vkf_task_pair_ids(tokenizer, pair, !p.no_special_tokens, 0, &ids, &types)
+                     : vkf_text_tokenizer_encode(tokenizer, text, strlen(text), !p.no_special_tokens, &ids);
     vkf_text_languages_restore(tokenizer, &before);
   }
   vkf_engine_tokenizer_unlock(t);
@@ -101,9 +104,12 @@ static vkf_status encode(vkf_tokenizer *t, const char *text, const vkf_encode_pa
   VKF_TRY(vkf_engine_result_create(t->env, &r));
   VKF_TRY(vkf_engine_result_add(r, "ids", VKF_I32, 1, (size_t[]){ids.n}, &data));
   if (ids.n) memcpy(data, ids.ids, ids.n * sizeof *ids.ids);
+  if (p.text_pair) VKF_TRY(vkf_engine_result_add(r, "token_type_ids", VKF_I32, 1, (size_t[]){types.n}, &data));
+  if (types.n) memcpy(data, types.ids, types.n * sizeof *types.ids);
   for (size_t i = 0; i < ids.n; i++)
     VKF_TRY(vkf_engine_result_add_text(r, vkf_text_tokenizer_piece(t->shared->text, ids.ids[i])));
 done:
+  vkf_text_ids_finish(&types);
   vkf_text_ids_finish(&ids);
   if (st) vkf_engine_result_destroy(&r);
   *out = r;

@@ -355,6 +355,30 @@ static void test_classify(void **state) {
   json_decref(line);
 }
 
+/* Two texts with a tab between them. */
+static void test_pairs(void **state) {
+  (void)state;
+  json_t *line = line_of("printf 'w5 w6\\tw7\\n' | $V classify $T/inference --pairs --json", 0);
+  assert_string_equal(json_string_value(json_object_get(line, "text")), "w5 w6");
+  assert_string_equal(json_string_value(json_object_get(line, "text_pair")), "w7");
+  assert_int_equal(json_array_size(json_object_get(line, "labels")), 3);
+  json_decref(line);
+  line = line_of("printf 'w5 w6\\tw7\\n' | $V tokenize --model $T/labels --pairs --json", 0);
+  json_t *wanted =
+      json_pack("{s:s, s:s, s:[i,i,i,i,i,i]}", "text", "w5 w6", "text_pair", "w7", "token_type_ids", 0, 0, 0, 0, 1, 1);
+  const char *key;
+  json_t *value;
+  json_object_foreach(wanted, key, value) assert_true(json_equal(json_object_get(line, key), value));
+  json_decref(wanted);
+  json_decref(line);
+  program_must("printf 'w5\\n' | $V classify $T/labels --pairs --invalid replace", 4, NULL,
+               "line 1 was skipped: expected two texts with a tab between them, found 0 tabs");
+  program_must("printf 'w5\\tw6\\tw7\\n' | $V classify $T/labels --pairs --invalid fail", 4, NULL, "found 2 tabs");
+  program_must("printf 'w5\\tw6\\n' | $V classify $T/labels --pairs --long split", 2, NULL, "found split");
+  program_must("$V classify $T/vit --pairs $I/rgb.png", 2, NULL, "found one of images");
+  program_must("$V run $T/inference --text 'w5 w6' -o $T/inference.json", 0, NULL, "");
+}
+
 static void check_embedding(const char *command, const double *expected, size_t n) {
   json_t *line = line_of(command, 0), *vector = json_object_get(line, "embedding");
   assert_int_equal(json_array_size(vector), n);
@@ -551,5 +575,5 @@ PROGRAM_MAIN(word_models, cmocka_unit_test(test_prompts), cmocka_unit_test(test_
              cmocka_unit_test(test_languages), cmocka_unit_test(test_batches), cmocka_unit_test(test_top_logprobs),
              cmocka_unit_test(test_no_id_is_allowed), cmocka_unit_test(test_full_prompts),
              cmocka_unit_test(test_refused), cmocka_unit_test(test_fill_mask), cmocka_unit_test(test_classify),
-             cmocka_unit_test(test_embed), cmocka_unit_test(test_embed_folders), cmocka_unit_test(test_embed_npy),
-             cmocka_unit_test(test_images))
+             cmocka_unit_test(test_pairs), cmocka_unit_test(test_embed), cmocka_unit_test(test_embed_folders),
+             cmocka_unit_test(test_embed_npy), cmocka_unit_test(test_images))

@@ -253,6 +253,98 @@ static void classify_texts(void **state) {
   classify_texts_with("verdicts");
 }
 
+/* A pass over the ids of a pair. */
+static vkf_result *forward_pair(bench *b, const char *first, const char *second, bool has_types) {
+  vkf_result *tokens = NULL, *pass = NULL;
+  const vkf_encode_params params = {VKF_ENCODE_PARAMS_INIT, .text_pair = second};
+  driver_ok(&b->d, vkf_tokenizer_encode(vkf_model_tokenizer(b->model), first, &params, &tokens));
+  vkf_array inputs[2] = {*vkf_result_find(tokens, "ids"), *vkf_result_find(tokens, "token_type_ids")};
+  for (int i = 0; i < 2; i++)
+    inputs[i] = (vkf_array){i ? "token_type_ids" : "input_ids", VKF_I32, 2, {1, inputs[i].shape[0]}, inputs[i].data};
+  driver_ok(&b->d, vkf_session_run(session_of(b->model), inputs, has_types ? 2 : 1, NULL, &pass));
+  vkf_result_destroy(&tokens);
+  return pass;
+}
+
+/* Pairs of any lengths in batches have the scores of a pass over each alone. */
+static void classify_pairs_with(const char *model, bool has_types) {
+  enum { N = 5 };
+  static const char *const first[N] = {"w5 w6", "w7", "w8 w9 w10 w11 w12", "w5", "w5 w6"}, *const second[N] = {
+                                                                                               "w7", "w8 w9 w10", "w5",
+                                                                                               "w6 w5 w6 w7", "w7 w8"};
+  bench b;
+  vkf_result *all = NULL;
+  vkf_classify_params params;
+  bench_open(&b, model);
+  vkf_classify_params_init(&params);
+  params.text_pairs = second;
+  driver_ok(&b.d, vkf_session_classify(session_of(b.model), first, N, &params, &all));
+  const vkf_array *labels = vkf_result_find(all, "labels");
+  const size_t n = labels->shape[1];
+  const double *scores = array_of(all, "scores", VKF_F64, 2, N);
+  for (size_t i = 0; i < N; i++) {
+    vkf_result *pass = forward_pair(&b, first[i], second[i], has_types);
+    const float *logits = vkf_result_f32(pass, "logits", NULL);
+    for (size_t k = 0; k < n; k++)
+      expect_near(first[i], scores[i * n + k],
+                  softmax_of(logits, n, (size_t)((const int32_t *)labels->data)[i * n + k]));
+    vkf_result_destroy(&pass);
+  }
+  assert_true(fabs(scores[0] - scores[4 * n]) > 1e-6);
+  vkf_result_destroy(&all);
+  bench_close(&b);
+}
+
+static void classify_pairs(void **state) {
+  (void)state;
+  classify_pairs_with("labels", true);
+  classify_pairs_with("inference", false);
+  bench b;
+  vkf_result *result = NULL;
+  vkf_classify_params params;
+  make_texts("");
+  const char *const first[] = {texts[5], texts[5]}, *second[] = {"w5", texts[7]}, *cut[3];
+  bench_open(&b, "inference"); /* of 40 positions */
+  vkf_classify_params_init(&params);
+  params.text_pairs = second;
+  refused(&b, vkf_session_classify(session_of(b.model), first, 2, &params, &result), VKF_ERROR_ARGUMENT,
+          "text 1: expected at most 40 tokens, the model's positions, found 65");
+  params.skip_refused = true;
+  driver_ok(&b.d, vkf_session_classify(session_of(b.model), first, 2, &params, &result));
+  expect_skipped(result, 1, VKF_SKIP_LONG, "found 97");
+  vkf_result_destroy(&result);
+  params.long_texts = VKF_LONG_TRUNCATE; /* 36 of the 40 are words: 35 and 1, 18 and 18 */
+  driver_ok(&b.d, vkf_session_classify(session_of(b.model), first, 2, &params, &result));
+  char shorter[3][512];
+  static const int words[3] = {35, 18, 18};
+  for (int i = 0; i < 3; i++) {
+    snprintf(shorter[i], sizeof shorter[i], "%s", i == 2 ? texts[7] : texts[5]);
+    char *end = shorter[i];
+    for (int w = 0; w < words[i]; w++) end = strchr(end, ' ') + 1;
+    *end = 0;
+    cut[i] = shorter[i];
+  }
+  const double *scores = vkf_result_find(result, "scores")->data;
+  const int32_t *labels = vkf_result_find(result, "labels")->data;
+  for (int i = 0; i < 2; i++) {
+    vkf_result *pass = forward_pair(&b, cut[i], i ? cut[2] : "w5", false);
+    expect_near("cut", scores[3 * i], softmax_of(vkf_result_f32(pass, "logits", NULL), 3, (size_t)labels[3 * i]));
+    vkf_result_destroy(&pass);
+  }
+  vkf_result_destroy(&result);
+  params.long_texts = VKF_LONG_SPLIT;
+  refused(&b, vkf_session_classify(session_of(b.model), first, 2, &params, &result), VKF_ERROR_ARGUMENT, "found split");
+  params.long_texts = VKF_LONG_REFUSE;
+  second[1] = NULL;
+  refused(&b, vkf_session_classify(session_of(b.model), first, 2, &params, &result), VKF_ERROR_ARGUMENT,
+          "expected a text as text 2, found NULL");
+  bench_close(&b);
+  bench_open(&b, "words");
+  refused(&b, vkf_session_classify(session_of(b.model), first, 1, &params, &result), VKF_ERROR_UNSUPPORTED,
+          "found one that labels words");
+  bench_close(&b);
+}
+
 /* The scores of a text that was split are the mean of its parts', by their tokens. */
 static void classify_parts(void **state) {
   (void)state;
@@ -849,7 +941,7 @@ static void every_allocation(void **state) {
 
 PROGRAM_MAIN(word_models, cmocka_unit_test(embed_in_batches), cmocka_unit_test(embed_without_device_memory),
              cmocka_unit_test(embed_what_is_refused), cmocka_unit_test(params_that_grow),
-             cmocka_unit_test(classify_texts), cmocka_unit_test(classify_parts),
+             cmocka_unit_test(classify_texts), cmocka_unit_test(classify_pairs), cmocka_unit_test(classify_parts),
              cmocka_unit_test(classify_as_the_folder_says), cmocka_unit_test(classify_words),
              cmocka_unit_test(classify_images), cmocka_unit_test(fill_masks), cmocka_unit_test(generate_texts),
              cmocka_unit_test(generate_what_fails), cmocka_unit_test(generate_texts_that_come),

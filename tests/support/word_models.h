@@ -61,13 +61,19 @@ static inline int word_models(void **state) {
   static const char *const end[] = {"0 <unk>", "158 <eos>"}, *const start[] = {"0 <pad>", "36 <eos>"};
   static const char *const bytes[] = {"0 <unk>", "158 <eos>", "125 <0xC3>", "30 <0xA9>"};
   static const char *const mbart[] = {"3 <unk>", "2 </s>", "17 en_XX", "18 fr_XX"};
+  static const char *const bart[] = {"0 <s>", "1 <pad>", "2 </s>", "3 <unk>"};
   static const char *const bert[] = {"0 [PAD]", "1 [UNK]", "2 [CLS]", "3 [SEP]", "4 [MASK]"};
   static const char *const post =
       "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"[CLS]\",\"type_id\":0}},{\"Sequence\":"
-      "{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":0}}],\"pair\":[{\"Sequence\":"
-      "{\"id\":\"A\",\"type_id\":0}},{\"Sequence\":{\"id\":\"B\",\"type_id\":0}}],\"special_tokens\":{\"[CLS]\":{"
+      "{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":0}}],\"pair\":["
+      "{\"SpecialToken\":{\"id\":\"[CLS]\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},"
+      "{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":0}},{\"Sequence\":{\"id\":\"B\",\"type_id\":1}},"
+      "{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":1}}],\"special_tokens\":{\"[CLS]\":{"
       "\"id\":"
       "\"[CLS]\",\"ids\":[2],\"tokens\":[\"[CLS]\"]},\"[SEP]\":{\"id\":\"[SEP]\",\"ids\":[3],\"tokens\":[\"[SEP]\"]}}}";
+  static const char *const around =
+      "{\"type\":\"RobertaProcessing\",\"sep\":[\"</s>\",2],\"cls\":[\"<s>\",0],\"trim_offsets\":true,"
+      "\"add_prefix_space\":true}";
   (void)state;
   setenv("I", VKF_SOURCE_DIR "/tests/images", 1);
   if (program_setup(
@@ -75,6 +81,7 @@ static inline int word_models(void **state) {
           "cp -r $G/bert $T/bert && cp -r $G/vit $T/vit && "
           "cp -r $G/bert-sequence-classification $T/labels && cp -r $G/roberta-token-classification $T/words && "
           "cp -r $G/families/gpt2-sequence-classification $T/verdicts && "
+          "cp -r $G/families/bart-sequence-classification $T/inference && "
           "chmod -R u+w $T && echo '{\"tokenizer_class\": \"MBartTokenizer\"}' > $T/mbart/tokenizer_config.json") != 0)
     return -1;
   write_tokenizer("gpt2", 160, end, 2, NULL, NULL);
@@ -86,6 +93,7 @@ static inline int word_models(void **state) {
   write_tokenizer("labels", 120, bert, 5, NULL, post);
   write_tokenizer("words", 120, bert, 5, NULL, post);
   write_tokenizer("verdicts", 100, start, 1, NULL, NULL);
+  write_tokenizer("inference", 90, bart, 4, NULL, around);
   return 0;
 }
 

@@ -61,8 +61,42 @@ static void cuts(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* How many ids of two texts are left, as tokenizers 0.23.1 leaves them ("longest_first"). */
+static void pairs_are_shortened(void **state) {
+  (void)state;
+  static const struct {
+    size_t first, second, max, left[2];
+  } rows[] = {{1, 9, 3, {1, 2}}, {2, 9, 3, {1, 2}}, {9, 1, 3, {2, 1}}, {9, 3, 3, {1, 2}}, {5, 4, 3, {1, 2}},
+              {1, 9, 5, {1, 4}}, {2, 9, 5, {2, 3}}, {3, 9, 5, {2, 3}}, {9, 3, 5, {3, 2}}, {5, 4, 5, {3, 2}},
+              {6, 5, 5, {2, 3}}, {4, 5, 8, {4, 4}}, {9, 3, 8, {5, 3}}, {4, 4, 8, {4, 4}}, {9, 9, 0, {9, 9}},
+              {9, 8, 9, {5, 4}}, {9, 9, 9, {4, 5}}, {8, 9, 9, {4, 5}}, {1, 2, 9, {1, 2}}};
+  static const char as[] = "aaaaaaaaa", bs[] = "bbbbbbbbb";
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  vkf_text_tokenizer *tokenizer = NULL;
+  const vkf_text_files files = {.tokenizer = file_of(tokenizer_json, "tokenizer.json")};
+  if (vkf_text_tokenizer_create(&env, &files, &tokenizer)) fail_msg("%s", env.message);
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_text_ids ids, types;
+    const char *const texts[] = {as + 9 - rows[i].first, bs + 9 - rows[i].second};
+    size_t left[2] = {0};
+    vkf_text_ids_init(&ids, &env);
+    vkf_text_ids_init(&types, &env);
+    assert_int_equal(vkf_task_pair_ids(tokenizer, texts, true, rows[i].max, &ids, &types), VKF_OK);
+    assert_int_equal(types.n, ids.n);
+    for (size_t k = 0; k < ids.n; k++) left[ids.ids[k] == 1 ? 0 : 1]++;
+    if (left[0] != rows[i].left[0] || left[1] != rows[i].left[1])
+      fail_msg("row %zu: expected %zu and %zu ids, found %zu and %zu", i, rows[i].left[0], rows[i].left[1], left[0],
+               left[1]);
+    vkf_text_ids_finish(&types);
+    vkf_text_ids_finish(&ids);
+  }
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(cuts)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(cuts), cmocka_unit_test(pairs_are_shortened)};
   alarm(60); /* a cut that does not end */
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
