@@ -53,6 +53,10 @@ vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_gen
         "its embeddings, name the class that has one as \"architectures\" of config.json: of a BartModel it is "
         "BartForConditionalGeneration",
         kind, info->family);
+  if (!info->can_generate && !info->is_pooled)
+    return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED,
+                        "expected a causal decoder to generate with, found is_causal false (family %s): use embed",
+                        info->family);
   if (!info->can_generate)
     return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED,
                         "expected a language model head to generate with, found one of %u classes (family %s)",

@@ -66,7 +66,7 @@ static vkf_status finish_info(vkf_net *net) {
   info->head_weight = net->head.out.weight;
   info->head_bias = net->head.out.bias;
   info->head_depth = info->has_head ? net->infos[net->head.out.weight].shape[1] : 0;
-  info->can_generate = has_decoder && info->has_head && !info->is_pooled;
+  info->can_generate = has_decoder && net->decoder.causal && info->has_head && !info->is_pooled;
   info->target_vocab = info->has_head ? net->infos[net->head.out.weight].shape[0] : last->vocab;
   info->encoder_layers = net->encoder.n_layers;
   info->decoder_layers = net->decoder.n_layers;
@@ -75,6 +75,20 @@ static vkf_status finish_info(vkf_net *net) {
   VKF_CALL(name_last_states(net, has_encoder ? VKF_STAGE_ENCODE : VKF_STAGE_DECODE, prefix, prefix));
   if (is_pair && !info->has_head) VKF_CALL(name_last_states(net, VKF_STAGE_DECODE, "", "decoder_"));
   if (net->tensors != NULL) VKF_CALL(vkf_model_list_unused(net));
+  return VKF_OK;
+}
+
+/* "is_causal": false makes an encoder of a decoder, for embeddings (gte-Qwen2). */
+static vkf_status find_direction(vkf_net *net, vkf_file_value config) {
+  vkf_model_stack *stack = &net->decoder;
+  bool is_causal = true, has_window = false;
+  VKF_CALL(vkf_file_json_find_bool(config, "is_causal", true, &is_causal));
+  if (is_causal || stack->n_layers == 0) return VKF_OK;
+  for (uint32_t i = 0; i < stack->n_layers; i++) has_window |= stack->layers[i].window > 0;
+  if (has_window || net->encoder.n_layers > 0)
+    return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: is_causal false is not supported %s", net->config_path,
+                        has_window ? "with a sliding window" : "behind an encoder");
+  stack->causal = false;
   return VKF_OK;
 }
 
@@ -135,6 +149,7 @@ static vkf_status map_config(vkf_net *net, const vkf_file_source *source, const 
     if (net->used == NULL) return VKF_ERROR_MEMORY;
   }
   VKF_CALL(found->map(net, root));
+  VKF_CALL(find_direction(net, root));
   return finish_info(net);
 }
 

@@ -45,6 +45,7 @@ MODELS = {  # model_type, class, keys of the configuration
         bos_token_id=1, eos_token_id=2, num_labels=3)),
     "qwen3-sequence-classification": ("qwen3", "Qwen3ForSequenceClassification", dict(
         LLAMA, head_dim=8, pad_token_id=0, num_labels=1)),
+    "qwen2-bidirectional": ("qwen2", "Qwen2Model", dict(LLAMA, is_causal=False, pad_token_id=0)),
     "t5-encoder": ("t5", "T5EncoderModel", dict(T5, vocab_size=90, feed_forward_proj="gated-silu")),
 }
 GENERATIONS = [{}, {"repetition_penalty": 1.3}, {"num_beams": 4, "no_repeat_ngram_size": 3},

@@ -43,6 +43,7 @@ static const char *const goldens[] = {"albert",
                                       "families/phi3",
                                       "families/phi3-longrope",
                                       "families/qwen3-sequence-classification",
+                                      "families/qwen2-bidirectional",
                                       "families/umt5",
                                       "gpt-neox",
                                       "gpt2",
@@ -727,6 +728,8 @@ static void options_are_refused_by_name(void **state) {
   refused("families/plbart", NULL, "add_final_layer_norm", "true", "add_final_layer_norm true");
   refused("families/plbart", NULL, "architectures", "[\"PLBartForSequenceClassification\"]",
           "PLBartForSequenceClassification");
+  refused("mistral-sliding", NULL, "is_causal", "false", "is_causal false is not supported with a sliding window");
+  refused("bart", NULL, "is_causal", "false", "is_causal false is not supported behind an encoder");
   refused("families/gemma", NULL, "use_bidirectional_attention", "true", "use_bidirectional_attention true");
   refused("families/phi3", NULL, "rope_scaling", "{\"type\": \"linear\", \"factor\": 2}",
           "expected longrope as rope_scaling.rope_type, found \"linear\"");
