@@ -114,9 +114,8 @@ static vkf_status take_words(void *user, size_t part, const float *logits, size_
   const int32_t *ids = c->parts.at[part].ids;
   const size_t n = c->parts.at[part].n;
   size_t first = 0;
-  bool marks = false, after_special = true;
-  for (size_t i = 0; i < n; i++)
-    marks = marks || begins_word(vkf_text_tokenizer_piece(c->session->model->tokenizer.text, ids[i]));
+  const bool marks = vkf_text_tokenizer_marks_words(c->session->model->tokenizer.text);
+  bool after_special = true;
   for (size_t i = 0; i < n; i++) {
     const char *piece = vkf_text_tokenizer_piece(c->session->model->tokenizer.text, ids[i]), *text = NULL;
     VKF_CALL(decode(c, ids + i, 1, &text));

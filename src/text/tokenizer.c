@@ -260,6 +260,14 @@ done:
   return st;
 }
 
+bool vkf_text_tokenizer_marks_words(const vkf_text_tokenizer *tokenizer) {
+  static const char *const marking[] = {"ByteLevel", "Metaspace", "SentencePiece"};
+  for (const vkf_text_step *step = tokenizer->decoders; step != NULL; step = step->next)
+    for (size_t i = 0; i < VKF_COUNT(marking); i++)
+      if (strcmp(step->kind->type, marking[i]) == 0) return true;
+  return false;
+}
+
 /* ---- vocabulary -------------------------------------------------------------------------------------------------- */
 
 bool vkf_text_tokenizer_is_special(const vkf_text_tokenizer *tokenizer, int32_t id) {

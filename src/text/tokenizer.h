@@ -90,6 +90,8 @@ vkf_status vkf_text_stream_rest(vkf_text_stream *stream, vkf_text *out);
 int32_t vkf_text_tokenizer_find(const vkf_text_tokenizer *tokenizer, const char *piece);
 /* Is it a special token, which skip_special leaves out? */
 bool vkf_text_tokenizer_is_special(const vkf_text_tokenizer *tokenizer, int32_t id);
+/* Do the pieces that begin words show it, by a space as byte-level BPE writes it, or U+2581? */
+bool vkf_text_tokenizer_marks_words(const vkf_text_tokenizer *tokenizer);
 /* The piece of an id, as long as the tokenizer lives; NULL where there is none. */
 const char *vkf_text_tokenizer_piece(const vkf_text_tokenizer *tokenizer, int32_t id);
 

@@ -355,6 +355,22 @@ static void test_classify(void **state) {
   json_decref(line);
 }
 
+/* Pieces of bytes show where words begin, but for the first word: a text of one word is one. */
+static void test_words_of_bytes(void **state) {
+  static const char json[] =
+      "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"x\": 5, \"y\": 6, \"\xC4\xA0\": 7}, \"merges\": []},"
+      "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false},"
+      "\"decoder\": {\"type\": \"ByteLevel\"}}";
+  (void)state;
+  char path[512];
+  assert_int_equal(program_run("cp -r $T/words $T/byte-words"), 0);
+  snprintf(path, sizeof path, "%s/byte-words/tokenizer.json", program_folder);
+  FILE *file = fopen(path, "w");
+  assert_true(file && fputs(json, file) >= 0 && fclose(file) == 0);
+  must_print("$V classify $T/byte-words xyx | cut -f 1", "xyx\n");
+  must_print("$V classify $T/byte-words 'xy x' | cut -f 1", "xy\nx\n");
+}
+
 /* Two texts with a tab between them. */
 static void test_pairs(void **state) {
   (void)state;
@@ -575,5 +591,5 @@ PROGRAM_MAIN(word_models, cmocka_unit_test(test_prompts), cmocka_unit_test(test_
              cmocka_unit_test(test_languages), cmocka_unit_test(test_batches), cmocka_unit_test(test_top_logprobs),
              cmocka_unit_test(test_no_id_is_allowed), cmocka_unit_test(test_full_prompts),
              cmocka_unit_test(test_refused), cmocka_unit_test(test_fill_mask), cmocka_unit_test(test_classify),
-             cmocka_unit_test(test_pairs), cmocka_unit_test(test_embed), cmocka_unit_test(test_embed_folders),
-             cmocka_unit_test(test_embed_npy), cmocka_unit_test(test_images))
+             cmocka_unit_test(test_pairs), cmocka_unit_test(test_words_of_bytes), cmocka_unit_test(test_embed),
+             cmocka_unit_test(test_embed_folders), cmocka_unit_test(test_embed_npy), cmocka_unit_test(test_images))

@@ -139,6 +139,9 @@ static void byte_level_and_wordpiece(void **state) {
   assert_round(&files, "ab <mask>", "0 9 4 1", " ab");
   vkf_text_files words = {.words = file_of(vocab_txt, "vocab.txt")};
   assert_round(&words, "ABB [MASK] q", "2 5 6 4 1 3", "abb");
+  files.config = file_of("{\"model_type\":\"bert\",\"tokenizer_class\":\"GPT2Tokenizer\"}", "config.json");
+  files.tokenizer_config = (vkf_text_file){0};
+  assert_round(&files, "ab ab<|endoftext|>", "7 9 10", "ab ab"); /* the class in config.json, before its model_type */
   words.tokenizer_config =
       file_of("{\"tokenizer_class\":\"BertTokenizer\",\"do_lower_case\":false}", "tokenizer_config.json");
   assert_round(&words, "Ab ab", "2 7 5 3", "Ab ab");
