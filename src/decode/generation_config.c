@@ -68,6 +68,19 @@ done:
   return st;
 }
 
+vkf_status vkf_decode_generation_fit(vkf_generation_config *config, uint32_t n_vocab) {
+  const vkf_id_list all = config->eos;
+  if (config->bos != VKF_NO_TOKEN && (uint32_t)config->bos >= n_vocab) config->bos = VKF_NO_TOKEN;
+  if (config->pad != VKF_NO_TOKEN && (uint32_t)config->pad >= n_vocab) config->pad = VKF_NO_TOKEN;
+  if (all.n == 0) return VKF_OK;
+  int32_t *ids = vkf_arena_alloc(&config->arena, all.n, sizeof *ids);
+  if (ids == NULL) return VKF_ERROR_MEMORY;
+  config->eos = (vkf_id_list){.ids = ids};
+  for (uint32_t i = 0; i < all.n; i++)
+    if ((uint32_t)all.ids[i] < n_vocab) ids[config->eos.n++] = all.ids[i];
+  return VKF_OK;
+}
+
 vkf_status vkf_decode_generation_apply(vkf_generation_config *config, const char *source, const char *json) {
   if (json == NULL) return VKF_OK;
   vkf_status st = VKF_OK;

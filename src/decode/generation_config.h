@@ -83,6 +83,10 @@ void vkf_decode_generation_finish(vkf_generation_config *config);
  * checked (VKF_ERROR_FORMAT); nothing is refused yet, so that such a model can be run. config must be fresh. */
 vkf_status vkf_decode_generation_read(vkf_generation_config *config, const vkf_file_source *source);
 
+/* Drops bos, pad and the ends that are no ids of a vocabulary, so that no search meets them: a GPT-2 with a small
+ * vocabulary of its own keeps the usual ids in its files. */
+vkf_status vkf_decode_generation_fit(vkf_generation_config *config, uint32_t n_vocab);
+
 /* Reads a caller's object of keys, which override the present ones; NULL: none. null gives a key its default. source:
  * for messages. */
 vkf_status vkf_decode_generation_apply(vkf_generation_config *config, const char *source, const char *json);

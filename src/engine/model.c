@@ -116,6 +116,8 @@ static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, cons
   VKF_TRY(vkf_model_net_open(env, files, &m->net));
   m->cache_format = vkf_model_net_store(m->net, m->weight_format, m->cache_format);
   VKF_TRY(vkf_decode_generation_read(&m->generation, files));
+  if (vkf_model_net_info(m->net)->can_generate)
+    VKF_TRY(vkf_decode_generation_fit(&m->generation, vkf_model_net_info(m->net)->target_vocab));
   VKF_TRY(vkf_engine_tokenizer_open(env, files, &m->tokenizer));
   m->handle = (vkf_tokenizer){.env = env, .shared = &m->tokenizer};
   vkf_model_net_weights(m->net, &source);

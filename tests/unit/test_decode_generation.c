@@ -347,6 +347,30 @@ static void folders(void **state) {
   done(&c);
 }
 
+/* What a folder says of ids that its vocabulary has not is dropped; what a caller says is refused. */
+static void ids_of_another_vocabulary(void **state) {
+  (void)state;
+  static const struct {
+    const char *json;
+    int32_t bos, pad;
+    uint32_t n_eos;
+  } rows[] = {{"{\"bos_token_id\":50256,\"eos_token_id\":50256,\"pad_token_id\":50256}", VKF_NO_TOKEN, VKF_NO_TOKEN, 0},
+              {"{\"bos_token_id\":9,\"eos_token_id\":[10,9,50256],\"pad_token_id\":9}", 9, 9, 1},
+              {"{}", VKF_NO_TOKEN, VKF_NO_TOKEN, 0}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_generation_config c;
+    fresh(&c);
+    apply(&c, rows[i].json);
+    assert_int_equal(vkf_decode_generation_fit(&c, 10), VKF_OK);
+    assert_int_equal(c.bos, rows[i].bos);
+    assert_int_equal(c.pad, rows[i].pad);
+    assert_int_equal(c.eos.n, rows[i].n_eos);
+    if (c.eos.n) assert_int_equal(c.eos.ids[0], 9);
+    assert_int_equal(vkf_decode_generation_check(&c, 10), VKF_OK);
+    done(&c);
+  }
+}
+
 static void every_allocation_may_fail(void **state) {
   (void)state;
   write_file("config.json", "{\"eos_token_id\":2}");
@@ -562,6 +586,7 @@ int main(void) {
       cmocka_unit_test(wrong_types_and_ranges),
       cmocka_unit_test(contradictions),
       cmocka_unit_test(taken_back),
+      cmocka_unit_test(ids_of_another_vocabulary),
       cmocka_unit_test_setup_teardown(folders, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(every_allocation_may_fail, make_folder, remove_folder),
       cmocka_unit_test(each_processor),
