@@ -196,8 +196,8 @@ static bool same_request(const vkf_plan_request *a, const vkf_plan_request *b) {
          a->layer_logits == b->layer_logits && a->attentions == b->attentions && a->projections == b->projections &&
          a->mask == b->mask && a->target_mask == b->target_mask && a->ancestry == b->ancestry &&
          a->gather_out == b->gather_out && a->logits == b->logits && a->short_head == b->short_head &&
-         a->log_softmax == b->log_softmax && a->max_edits == b->max_edits && a->renormalize == b->renormalize &&
-         a->top_k == b->top_k;
+         a->log_softmax == b->log_softmax && a->max_edits == b->max_edits && a->row_edits == b->row_edits &&
+         a->renormalize == b->renormalize && a->top_k == b->top_k;
 }
 
 /* *wanted with the sizes that the bucket gives it. */

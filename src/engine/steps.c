@@ -80,7 +80,8 @@ vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_s
   if (p->edits > UINT32_MAX / 2 / VKF_MAX(s->caps.R, 1))
     return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
                         "the configuration needs %u edits of logits a row, more than this engine plans for", p->edits);
-  if (p->edits) s->request.max_edits = vkf_engine_round_length(p->edits) * s->caps.R;
+  if (p->edits) s->request.row_edits = vkf_engine_round_length(p->edits);
+  s->request.max_edits = s->request.row_edits * s->caps.R;
   s->width = p->head.top_k ? p->head.top_k : s->n_vocab;
   if (!p->head.top_k && (p->edits || p->head.log_softmax)) s->output = "scores";
   VKF_CALL(allocate(s));
@@ -214,7 +215,7 @@ static vkf_plan_request request_of(const vkf_steps *s, const submit *part, uint3
   request.short_head = s->short_head ? s->short_head->width : 0;
   if (!part->n_out) {
     request.logits = request.log_softmax = request.gather_out = false;
-    request.max_edits = request.top_k = request.short_head = 0;
+    request.max_edits = request.row_edits = request.top_k = request.short_head = 0;
   }
   return request;
 }

@@ -36,7 +36,7 @@ static uint64_t columns_turns(const vkf_variant *v, const vkf_problem *p) {
 const vkf_family vkf_family_columns = {COLUMNS("columns"), .loop_turns = columns_turns};
 
 static uint64_t edit_turns(const vkf_variant *v, const vkf_problem *p) {
-  return 2 * vkf_turns_by(p->logit_edit.max_edits, VKF_EDITS_AT_ONCE) +
+  return 2 * vkf_turns_by(p->logit_edit.row_edits, VKF_EDITS_AT_ONCE) +
          vkf_turns_by(p->logit_edit.width, vkf_kern_workgroup(v));
 }
 
@@ -44,7 +44,7 @@ const vkf_family vkf_family_logit_edit = {
     .name = "row", .device = VKF_FOR_ANY, .place = 1, .reason = "a workgroup a row", .loop_turns = edit_turns};
 
 static uint64_t edit_columns_turns(const vkf_variant *v, const vkf_problem *p) {
-  return 2 * vkf_turns_by(p->logit_edit.max_edits, VKF_EDITS_AT_ONCE) + columns_turns(v, p);
+  return 2 * vkf_turns_by(p->logit_edit.row_edits, VKF_EDITS_AT_ONCE) + columns_turns(v, p);
 }
 
 const vkf_family vkf_family_logit_edit_columns = {COLUMNS("columns"), .loop_turns = edit_columns_turns};

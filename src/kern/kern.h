@@ -67,7 +67,7 @@ typedef struct vkf_problem {
       uint32_t rows, width, k;
     } top_k;
     struct {
-      uint32_t rows, width, max_edits;
+      uint32_t rows, width, row_edits;
     } logit_edit;
     struct {
       uint32_t rows, width; /* of keys and values together, and of queries that are turned */

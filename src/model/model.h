@@ -134,6 +134,7 @@ typedef struct vkf_plan_request {
   bool logits;            /* output "logits" [rows, V], as they leave the head, before the four that follow */
   bool log_softmax;
   uint32_t max_edits; /* 0: no edits; they come after the log-softmax */
+  uint32_t row_edits; /* of these for a row at most; 0: all */
   bool renormalize;   /* a log-softmax of what the edits leave */
   uint32_t top_k;     /* 0: none; else outputs "top_values" [rows, top_k] and "top_ids". At most target_vocab. If 0 and
                          there are edits or a log-softmax, their result is the output "scores" [rows, V] */

@@ -148,7 +148,10 @@ static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   if (request->max_edits > 0) {
     vkf_build_node_params node = {.op = VKF_OP_LOGIT_EDIT,
                                   .name = "edit",
-                                  .params.logit_edit = {.rows = rows, .width = width, .max_edits = request->max_edits},
+                                  .params.logit_edit = {.rows = rows,
+                                                        .width = width,
+                                                        .max_edits = request->max_edits,
+                                                        .row_edits = request->row_edits},
                                   .in = {[VKF_LOGIT_EDIT_X] = vkf_build_slot_operand(y),
                                          [VKF_LOGIT_EDIT_OFFSETS] = vkf_model_input(VKF_INPUT_EDIT_OFFSETS, true),
                                          [VKF_LOGIT_EDIT_EDITS] = vkf_model_input(VKF_INPUT_EDITS, true)}};

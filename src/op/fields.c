@@ -42,6 +42,7 @@ static const vkf_field logit_edit_fields[] = {
     FIELD(logit_edit, rows, DIM),
     FIELD(logit_edit, width, COUNT),
     FIELD(logit_edit, max_edits, COUNT),
+    FIELD(logit_edit, row_edits, COUNT),
 };
 static const vkf_field top_k_fields[] = {FIELD(top_k, rows, DIM), FIELD(top_k, width, COUNT), FIELD(top_k, k, COUNT)};
 static const vkf_field rope_fields[] = {

@@ -220,6 +220,7 @@ typedef enum vkf_logit_edit_kind {
 typedef struct vkf_logit_edit_params {
   vkf_dim rows;
   uint32_t width, max_edits; /* capacity of the list, all rows together */
+  uint32_t row_edits;        /* that a row has at most; 0: max_edits */
 } vkf_logit_edit_params;
 enum { VKF_LOGIT_EDIT_X, VKF_LOGIT_EDIT_OFFSETS, VKF_LOGIT_EDIT_EDITS };
 

@@ -150,6 +150,8 @@ static void edit_value(vkf_logit_edit_kind kind, double value, const vkf_roundin
 static vkf_status edit_row(vkf_env *env, const vkf_call *call, uint32_t row, double *x, double *bound) {
   const vkf_logit_edit_params *p = &call->params->logit_edit;
   const int32_t *offsets = call->in[VKF_LOGIT_EDIT_OFFSETS].data;
+  if (p->row_edits)
+    VKF_CALL(vkf_ref_check_index(env, call, "edits", row, offsets[row + 1] - offsets[row], p->row_edits + 1));
   for (int32_t e = offsets[row]; e < offsets[row + 1]; e++) {
     VKF_CALL(vkf_ref_check_index(env, call, "edit", row, e, p->max_edits));
     const int32_t *edit = vkf_ref_ints(&call->in[VKF_LOGIT_EDIT_EDITS], (size_t)e);

@@ -87,7 +87,8 @@ void vkf_vkop_describe_log_softmax(const vkf_node_view *view, vkf_dispatch *out)
 
 /* ---- logit_edit -------------------------------------------------------------------------------------------------- */
 
-VKF_PROBLEM(logit_edit, vkf_logit_edit_params, .logit_edit = {dims->v[p->rows], p->width, p->max_edits})
+VKF_PROBLEM(logit_edit, vkf_logit_edit_params,
+            .logit_edit = {dims->v[p->rows], p->width, p->row_edits ? p->row_edits : p->max_edits})
 
 void vkf_vkop_describe_logit_edit(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_logit_edit_params *p = &view->node->params.logit_edit;

@@ -332,6 +332,8 @@ static void test_lines(void **state) {
   program_must("for i in 1 2 3 4 5 6 7 8 9; do cat $T/lines; done | $V translate --attention $T/page.html > $T/o", 0,
                "", "the page has the first 16 texts that were not split; 2 are left out");
   program_must("$V translate '' --attention $T/page.html", 0, "\n", "");
+  /* more edits of logits, in all rows of a batch together, than a loop of lavapipe has turns */
+  program_must("$V translate --suppress-tokens $(seq -s, 2 1100) 'We like it.'", 0, "Eso nos agrada\n", "");
   program_must("$V translate 'I am here.' --n-best 2 --attention $T/page.html", 0, "0 ||| Estoy aqu\xc3\xad. |||", "");
   data = page_data("page.html");
   assert_int_equal(json_array_size(data), 1);

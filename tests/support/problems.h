@@ -29,7 +29,7 @@ static inline vkf_problem problem_of(vkf_op op, uint32_t m, uint32_t n, uint32_t
       p.top_k.k = k;
       break;
     case VKF_OP_LOGIT_EDIT:
-      p.logit_edit.max_edits = k;
+      p.logit_edit.row_edits = k;
       break;
     case VKF_OP_APPEND:
       p.append.multiple_of = 2;
