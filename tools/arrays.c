@@ -57,6 +57,7 @@ static const json_t *fill(const json_t *json, vkf_array *a, size_t depth, size_t
   }
   if (a->dtype == VKF_I32 ? !json_is_integer(json) : !json_is_number(json)) return json;
   if (a->dtype == VKF_I32 && json_integer_value(json) != (int32_t)json_integer_value(json)) return json;
+  if (a->dtype == VKF_F32 && !isfinite((float)json_number_value(json))) return json;
   if (a->dtype == VKF_I32)
     ((int32_t *)a->data)[(*at)++] = (int32_t)json_integer_value(json);
   else
@@ -79,7 +80,7 @@ int tool_array_from_json(const json_t *json, const char *name, bool integers, vk
   out->data = NULL;
   char *found = json_dumps(wrong, JSON_COMPACT | JSON_ENCODE_ANY);
   tool_error("%s: expected %s or nested lists of them, equally long, found %.60s%s", name,
-             integers ? "whole numbers of 32 bits" : "numbers", found ? found : "something else",
+             integers ? "whole numbers of 32 bits" : "numbers of float32", found ? found : "something else",
              found && strlen(found) > 60 ? "..." : "");
   free(found);
   return TOOL_FAILED;

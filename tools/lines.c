@@ -225,6 +225,7 @@ static int read_lines(tool_lines *l) {
     const char *line = NULL;
     size_t size = 0;
     exit_code = tool_source_next(&source, &line, &size);
+    if (exit_code != TOOL_OK && l->n > 0) exit_code = tool_both_exit_codes(exit_code, flush(l)); /* nothing is lost */
     if (exit_code != TOOL_OK || (!line && source.ended)) continue;
     if (line)
       exit_code = add(l, line, size);

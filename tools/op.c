@@ -41,6 +41,22 @@ static int print_trace(const vkf_result *result) {
   return exit_code;
 }
 
+/* TOOL_WRONG, if a result has a NaN or an infinity. */
+static int check_finite(const vkf_result *result) {
+  for (size_t i = 0; i < vkf_result_count(result); i++) {
+    const vkf_array *a = vkf_result_at(result, i);
+    const size_t n = is_part(a->name) ? 0 : tool_array_elements(a);
+    for (size_t k = 0; k < n; k++) {
+      if (isfinite(tool_array_value(a, k))) continue;
+      fprintf(stderr,
+              "vkformer: %s: expected finite numbers, found %g as element %zu of %zu; --allow-not-finite allows it\n",
+              a->name, tool_array_value(a, k), k, n);
+      return TOOL_WRONG;
+    }
+  }
+  return TOOL_OK;
+}
+
 static int run_op(const tool_args *args) {
   tool_session session = {0};
   tool_inputs in = {0};
@@ -65,8 +81,11 @@ static int run_op(const tool_args *args) {
         vkf_device_run_op(session.device, args->operands[0], text, in.arrays, in.n, args->variant, &result);
     if (status != VKF_OK) exit_code = tool_session_fail(&session, status, args->operands[0]);
   }
-  if (exit_code == TOOL_OK && args->outputs) exit_code = tool_write_arrays(&session, args->outputs, result);
+  const int finite = exit_code == TOOL_OK && args->allow_not_finite <= 0 ? check_finite(result) : TOOL_OK;
+  if (exit_code == TOOL_OK && finite == TOOL_OK && args->outputs)
+    exit_code = tool_write_arrays(&session, args->outputs, result);
   if (exit_code == TOOL_OK && args->trace) exit_code = print_trace(result);
+  exit_code = tool_both_exit_codes(exit_code, finite);
   free(text);
   vkf_result_destroy(&result);
   tool_inputs_finish(&in);
@@ -81,6 +100,8 @@ static const tool_option options[] = {
     {"params", 'p', TOOL_TEXT, offsetof(tool_args, params), "JSON", "for example '{\"heads\": 8, \"causal\": true}'"},
     {"trace", 0, TOOL_FLAG, offsetof(tool_args, trace), NULL,
      "print every intermediate and its err/bound, and write them,\ntheir exact values and bounds as well"},
+    {"allow-not-finite", 0, TOOL_FLAG, offsetof(tool_args, allow_not_finite), NULL,
+     "write results even if they have NaN or infinities, which is\nan error otherwise"},
     {"variant", 0, TOOL_TEXT, offsetof(tool_args, variant), "NAME", "a kernel of `vkformer kernels`"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);

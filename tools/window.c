@@ -226,6 +226,14 @@ static bool is_over(tool_window *w) {
   return found;
 }
 
+/* No more can be read. Takes the lock. */
+static void break_off(tool_window *w, int exit_code) {
+  pthread_mutex_lock(&w->lock);
+  w->broken = exit_code;
+  w->ended = true;
+  pthread_mutex_unlock(&w->lock);
+}
+
 /* Reads the lines that are at hand and that there is room for; waits for one of them if `waits`. */
 static void read_lines(tool_window *w, bool waits) {
   for (bool more = true; more;) {
@@ -233,8 +241,14 @@ static void read_lines(tool_window *w, bool waits) {
     const char *line = NULL;
     size_t size = 0;
     int exit_code = tool_source_next(&w->source, &line, &size);
-    if (exit_code == TOOL_OK && line && !is_mine(w, w->source.n_lines)) continue;
-    if (exit_code == TOOL_OK && line) exit_code = make_entry(w, line, size, &e);
+    if (exit_code != TOOL_OK) {
+      break_off(w, exit_code);
+      exit_code = TOOL_OK;
+      line = NULL;
+      waits = false;
+    }
+    if (line && !is_mine(w, w->source.n_lines)) continue;
+    if (line) exit_code = make_entry(w, line, size, &e);
     if (exit_code != TOOL_OK) entry_finish(&e);
     more = add(w, &e, line && exit_code == TOOL_OK, exit_code);
     waits &= !line && exit_code == TOOL_OK && !w->source.ended;
@@ -366,14 +380,14 @@ static vkf_status do_lines(void *user, vkf_session *session, size_t i) {
 
 /* All that came was done. */
 static bool is_done(const tool_window *w) {
-  return w->exit_code == TOOL_OK && w->source.ended && w->first == w->end;
+  return w->exit_code == TOOL_OK && w->broken == TOOL_OK && w->source.ended && w->first == w->end;
 }
 
 static int end_window(tool_window *w, int exit_code) {
   const tool_counts *c = &w->counts;
   tool_progress_end(w->session);
   write_block(w);
-  exit_code = tool_both_exit_codes(exit_code, w->exit_code);
+  exit_code = tool_both_exit_codes(exit_code, tool_both_exit_codes(w->exit_code, w->broken));
   if (exit_code == TOOL_OK && is_done(w)) {
     exit_code = tool_source_check(&w->source);
     if (exit_code == TOOL_OK)

@@ -64,6 +64,7 @@ typedef struct tool_window {
   bool ended; /* no more lines come */
   bool sink_failed;
   int exit_code; /* not TOOL_OK: the run is over */
+  int broken;    /* the exit code where the source could not be read to its end; what is before that is worked on */
   size_t n_done; /* lines that are done */
   size_t lines;  /* the last line of the source that is done and has all lines before it done */
   uint64_t hash; /* of the source up to that line */

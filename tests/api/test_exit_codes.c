@@ -134,6 +134,13 @@ static void test_op_over_its_bound(void **state) {
   program_must("$V op softmax -i $T/x.json --trace -p '{\"causal\": true}'", TOOL_FAILED, "",
                "softmax: softmax has no parameter called causal; expected trace\n");
   program_must("$V op softmax -i $T/x.json --trace", TOOL_OK, "out [1,2]  err/bound 0.", "");
+  program_must("echo '{\"x\": [[1, 1e39]]}' > $T/large.json; $V op softmax -i $T/large.json --trace", TOOL_FAILED, "",
+               "x: expected numbers of float32");
+  program_must(
+      "echo '{\"x\": [[3e38, 3e38]], \"w\": [[3, 3]]}' > $T/large.json; "
+      "$V op matmul -i $T/large.json -o $T/large.out.json; c=$?; ls $T/large.out.json; exit $c",
+      TOOL_WRONG, "", "out: expected finite numbers, found inf as element 0 of 1");
+  program_must("$V op matmul -i $T/large.json -o $T/large.out.json --allow-not-finite", TOOL_OK, "", "");
   program_must("LD_PRELOAD=" VKF_WRONG_EXP " $V op softmax -i $T/x.json --trace", TOOL_WRONG, "out [1,2]  err/bound ",
                "vkformer: out is over its bound: err/bound ");
 #else

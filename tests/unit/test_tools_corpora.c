@@ -33,6 +33,12 @@ static void test_forms(void **state) {
       {"eval \"$X -b 99999999 'w5 <eos>'\" > $T/o && eval \"$X 'w5 <eos>'\" | cmp - $T/o", 0, "", ""},
       /* what is behind a gzip member is one, or the file is damaged */
       {"cd $T; (cat in.gz; echo text) > tail.gz && eval \"$X -i tail.gz\" > o", 4, NULL, "tail.gz: cannot be read: "},
+      /* what was read before the damage is worked on and written, and a run on the whole file goes on behind it */
+      {"cmp $T/o $T/whole", 0, "", ""},
+      {"cd $T; head -c $(($(stat -c %s in.gz) * 3 / 4)) in.gz > most.gz; n=$(zcat most.gz 2>/dev/null | wc -l); "
+       "eval \"$X -i most.gz -o most\"; echo $?; head -n $n whole | cmp - most && test $n -gt 100 && "
+       "eval \"$X -i in.gz -o most --resume\" && cmp most whole",
+       0, "4\n", "most.gz: cannot be read: unexpected end of file"},
       {"cd $T; : > none; for o in none.gz none.zst; do eval \"$X -i none -o $o\"; eval \"$X -i $o\" | wc -c; test -s "
        "$o || echo $o; done",
        0, "0\n0\n", NULL},
