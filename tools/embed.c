@@ -17,6 +17,7 @@ typedef struct embedder {
   FILE *npy; /* of --output, in memory */
   char *bytes;
   size_t size;
+  size_t width, n_before; /* of a vector, which the first one shows; lines that were skipped before it */
 } embedder;
 
 static vkf_status run(void *user, vkf_session *session, const char *const *texts, size_t n, vkf_result **out) {
@@ -30,6 +31,16 @@ static size_t model_width(const embedder *e) {
   vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(e->session.model, &info);
   return info.d_model;
+}
+
+static void add_row(embedder *e, const double *vector) {
+  for (size_t d = 0; d < e->width; d++) {
+    const float value = vector ? (float)vector[d] : NAN;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const uint8_t bytes[4] = {(uint8_t)bits, (uint8_t)(bits >> 8), (uint8_t)(bits >> 16), (uint8_t)(bits >> 24)};
+    fwrite(bytes, 1, sizeof bytes, e->npy);
+  }
 }
 
 /* NumPy's format, version 1.0: a line that says what follows, then [n][width] numbers of 32 bits, little-endian. */
@@ -46,23 +57,23 @@ static void begin_npy(embedder *e, size_t n, size_t width) {
   header[BEFORE + size] = ' ';
   header[HEADER - 1] = '\n';
   fwrite(header, 1, sizeof header, e->npy);
+  e->width = width;
+  for (size_t i = 0; i < e->n_before; i++) add_row(e, NULL);
 }
 
 /* vector NULL: of a line that was skipped, which is a row of NaN. */
-static int print_npy(embedder *e, const tool_line *line, const double *vector, size_t width) {
-  if (line == e->lines.lines) begin_npy(e, e->lines.n, width);
-  for (size_t d = 0; d < width; d++) {
-    const float value = vector ? (float)vector[d] : NAN;
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    const uint8_t bytes[4] = {(uint8_t)bits, (uint8_t)(bits >> 8), (uint8_t)(bits >> 16), (uint8_t)(bits >> 24)};
-    fwrite(bytes, 1, sizeof bytes, e->npy);
+static int print_npy(embedder *e, const double *vector, size_t width) {
+  if (!e->width && !vector) {
+    e->n_before++;
+    return TOOL_OK;
   }
+  if (!e->width) begin_npy(e, e->lines.n, width);
+  add_row(e, vector);
   return TOOL_OK;
 }
 
 static int save_npy(embedder *e) {
-  if (e->lines.n_read == 0) begin_npy(e, 0, 0);
+  if (!e->width) begin_npy(e, e->n_before, e->n_before ? model_width(e) : 0);
   const bool failed = ferror(e->npy);
   const bool is_whole = fclose(e->npy) == 0 && !failed;
   e->npy = NULL;
@@ -89,15 +100,16 @@ static json_t *similarity_json(const embedder *e, const tool_line *line, const v
 
 static int print(void *user, const tool_line *line, const vkf_result *result) {
   embedder *e = user;
-  const size_t width = model_width(e), row = line->row;
+  const size_t row = line->row;
   const vkf_array *vectors = line->skipped ? NULL : vkf_result_find(result, "embeddings");
+  const size_t width = vectors ? vectors->shape[1] : 0;
   const double *vector = vectors ? (const double *)vectors->data + row * width : NULL;
   const int32_t *has = vector ? vkf_result_find(result, "n_tokens")->data : NULL,
                 *used = vector ? vkf_result_find(result, "n_used")->data : NULL;
   if (vector && used[row] < has[row])
     fprintf(stderr, "vkformer: text %zu has %d tokens: the first %d are embedded, as the folder's limit is\n",
             line->number, has[row], used[row]);
-  if (e->npy) return print_npy(e, line, vector, width);
+  if (e->npy) return print_npy(e, vector, width);
   json_t *values = e->args->similarity ? similarity_json(e, line, result) : numbers_json(vector, width);
   return tool_print_json_line(json_pack("{s:s, s:s, s:o}", "format", format, "text", line->text,
                                         e->args->similarity ? "similarity" : "embedding", values));

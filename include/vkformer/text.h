@@ -202,7 +202,8 @@ VKF_DEFINE_INIT(vkf_embedding_params)
 
 /* Computes a vector for each text: the last states of its tokens, pooled as sentence-transformers does it. The folder's
  * modules.json, 1_Pooling/config.json, sentence_bert_config.json and config_sentence_transformers.json decide pooling,
- * normalization, max_seq_length and the default prompt before each text. Arrays: `embeddings` [n,width] float64;
+ * the layers behind it (Dense, whose last one then gives the width), normalization, max_seq_length and the default
+ * prompt before each text. Arrays: `embeddings` [n,width] float64;
  * `n_tokens` and `n_used` [n] int32: the tokens of each text, and how many of them were pooled; `similarity` [n,n]
  * float64: the cosine of each pair of texts. The parts of a text that was split are pooled as one text. A text that was
  * skipped has NaN and 0. VKF_ERROR_UNSUPPORTED: the model is an encoder-decoder, or the folder's files ask for

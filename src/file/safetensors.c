@@ -281,10 +281,11 @@ done:
   return st;
 }
 
-/* path: NULL: the tensors of `source`. */
-static vkf_status open_tensors(vkf_env *env, const char *path, const vkf_file_source *source, vkf_file_tensors **out) {
+/* path: NULL: the tensors of `source`, of which `file` has them; NULL: those of a model. */
+static vkf_status open_tensors(vkf_env *env, const char *path, const vkf_file_source *source, const char *file,
+                               vkf_file_tensors **out) {
   vkf_status st = VKF_OK;
-  vkf_file_place place;
+  vkf_file_place place = {.file = file};
   *out = NULL;
   vkf_file_tensors *ts = vkf_env_alloc(env, 1, sizeof(*ts));
   if (ts == NULL) return VKF_ERROR_MEMORY;
@@ -294,7 +295,7 @@ static vkf_status open_tensors(vkf_env *env, const char *path, const vkf_file_so
   if (ts->path == NULL) VKF_TRY(VKF_ERROR_MEMORY);
   if (path == NULL) {
     ts->source = *source;
-    VKF_TRY(vkf_file_place_find(&ts->arena, source, &place));
+    if (file == NULL) VKF_TRY(vkf_file_place_find(&ts->arena, source, &place));
   } else {
     VKF_TRY(vkf_file_place_of_path(&ts->arena, path, &ts->source, &place));
   }
@@ -307,11 +308,16 @@ done:
 }
 
 vkf_status vkf_file_tensors_open(vkf_env *env, const char *path, vkf_file_tensors **out) {
-  return open_tensors(env, path, NULL, out);
+  return open_tensors(env, path, NULL, NULL, out);
 }
 
 vkf_status vkf_file_tensors_open_source(vkf_env *env, const vkf_file_source *source, vkf_file_tensors **out) {
-  return open_tensors(env, NULL, source, out);
+  return open_tensors(env, NULL, source, NULL, out);
+}
+
+vkf_status vkf_file_tensors_open_file(vkf_env *env, const vkf_file_source *source, const char *file,
+                                      vkf_file_tensors **out) {
+  return open_tensors(env, NULL, source, file, out);
 }
 
 void vkf_file_tensors_rest(const vkf_file_tensors *ts) {

@@ -29,6 +29,9 @@ typedef struct vkf_file_tensors vkf_file_tensors;
 vkf_status vkf_file_tensors_open(vkf_env *env, const char *path, vkf_file_tensors **out);
 /* model.safetensors or model.safetensors.index.json of a source. Files in memory must outlive the tensors. */
 vkf_status vkf_file_tensors_open_source(vkf_env *env, const vkf_file_source *source, vkf_file_tensors **out);
+/* One file of a source, by its name there. */
+vkf_status vkf_file_tensors_open_file(vkf_env *env, const vkf_file_source *source, const char *file,
+                                      vkf_file_tensors **out);
 /* vkf_file_map_rest() of its files. */
 void vkf_file_tensors_rest(const vkf_file_tensors *tensors);
 void vkf_file_tensors_close(vkf_file_tensors **tensors);

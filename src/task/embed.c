@@ -16,6 +16,7 @@ typedef struct embedder {
   uint32_t n_before, n_behind; /* special tokens around a text */
   size_t width;
   double *pooled; /* [parts][width]; of the mean: the sum */
+  double *joined; /* [texts][width] */
 } embedder;
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
@@ -101,7 +102,7 @@ static vkf_status take(void *user, size_t part, const float *states, size_t widt
 
 /* The vectors [n][width] of the texts, out of those of their parts; NaN where there are none. */
 static void join_parts(const embedder *e, const int32_t *n_used, double *out) {
-  const bool is_mean = e->config.pooling == VKF_POOLING_MEAN, is_unit = e->config.normalize || e->params.normalize;
+  const bool is_mean = e->config.pooling == VKF_POOLING_MEAN;
   for (size_t i = 0; i < e->parts.n_texts * e->width; i++) out[i] = NAN;
   for (size_t i = 0; i < e->parts.n; i++) {
     const size_t text = e->parts.at[i].text;
@@ -109,14 +110,37 @@ static void join_parts(const embedder *e, const int32_t *n_used, double *out) {
     double *to = out + text * e->width, *from = e->pooled + i * e->width;
     for (size_t d = 0; d < e->width; d++) to[d] = is_first ? from[d] : join(e->config.pooling, to[d], from[d]);
   }
-  for (size_t text = 0; text < e->parts.n_texts; text++) {
-    double *to = out + text * e->width, length = 0;
-    for (size_t d = 0; d < e->width; d++) {
-      if (is_mean) to[d] /= n_used[text];
-      length += to[d] * to[d];
-    }
-    for (size_t d = 0; d < e->width && is_unit && length > 0; d++) to[d] /= sqrt(length);
+  for (size_t i = 0; i < e->parts.n_texts * e->width && is_mean; i++) out[i] /= n_used[i / e->width];
+}
+
+static void normalize(double *x, size_t n) {
+  double length = 0;
+  for (size_t d = 0; d < n; d++) length += x[d] * x[d];
+  for (size_t d = 0; d < n && length > 0; d++) x[d] /= sqrt(length);
+}
+
+/* What comes behind the pooling: vectors [n][width] to the result, normalized where that is asked for. */
+static vkf_status add_vectors(const embedder *e, double *vectors, vkf_result *result, double **out) {
+  vkf_status st = VKF_OK;
+  const size_t n = e->parts.n_texts;
+  double *in = vectors, *next = NULL;
+  size_t width = e->width;
+  void *data = NULL;
+  for (const vkf_dense *dense = e->config.dense; dense; dense = dense->next) {
+    next = vkf_env_alloc(e->session->env, n * dense->n_out, sizeof *next);
+    if (!next) VKF_TRY(VKF_ERROR_MEMORY);
+    for (size_t i = 0; i < n; i++) vkf_task_dense_run(dense, in + i * width, next + i * dense->n_out);
+    if (in != vectors) vkf_env_free(e->session->env, in);
+    in = next;
+    width = dense->n_out;
   }
+  VKF_TRY(vkf_engine_result_add(result, "embeddings", VKF_F64, 2, (size_t[]){n, width}, &data));
+  memcpy(data, in, n * width * sizeof *in);
+  *out = data;
+  for (size_t i = 0; i < n && (e->config.normalize || e->params.normalize); i++) normalize(*out + i * width, width);
+done:
+  if (in != vectors) vkf_env_free(e->session->env, in);
+  return st;
 }
 
 static double cosine(const double *a, const double *b, size_t n) {
@@ -130,12 +154,13 @@ static double cosine(const double *a, const double *b, size_t n) {
 }
 
 static vkf_status add_similarity(const embedder *e, const double *vectors, vkf_result *result) {
-  const size_t n = e->parts.n_texts;
+  const size_t n = e->parts.n_texts,
+               width = vkf_engine_array_find(result->arrays, result->n_arrays, "embeddings")->shape[1];
   void *data = NULL;
   vkf_status st = vkf_engine_result_add(result, "similarity", VKF_F64, 2, (size_t[]){n, n}, &data);
   double *out = data;
   for (size_t i = 0; i < n && st == VKF_OK; i++)
-    for (size_t j = 0; j < n; j++) out[i * n + j] = cosine(vectors + i * e->width, vectors + j * e->width, e->width);
+    for (size_t j = 0; j < n; j++) out[i * n + j] = cosine(vectors + i * width, vectors + j * width, width);
   return st;
 }
 
@@ -143,10 +168,14 @@ static vkf_status add_similarity(const embedder *e, const double *vectors, vkf_r
 
 static vkf_status embed(embedder *e, const char *const *texts, size_t n, vkf_result *result) {
   const vkf_net_info *info = vkf_model_net_info(e->session->model->net);
-  void *data = NULL;
+  double *vectors = NULL;
   e->width = info->d_model;
   VKF_CALL(
       vkf_task_embed_config_read(e->session->env, &info->source, e->params.pooling, e->params.similarity, &e->config));
+  if (e->config.dense && e->config.dense->n_in != info->d_model)
+    return vkf_env_fail(e->session->env, VKF_ERROR_FORMAT,
+                        "%s: expected a Dense for %u numbers, as the model has, found one for %u", info->name,
+                        info->d_model, e->config.dense->n_in);
   if (e->config.width && e->config.width != info->d_model)
     return vkf_env_fail(e->session->env, VKF_ERROR_UNSUPPORTED,
                         "%s: expected a pooling of %u numbers, as the model has, found %u", info->name, info->d_model,
@@ -156,11 +185,11 @@ static vkf_status embed(embedder *e, const char *const *texts, size_t n, vkf_res
   if (!e->pooled) return VKF_ERROR_MEMORY;
   const vkf_batches batches = {&e->parts, VKF_RUN_STATES, take, e};
   VKF_CALL(vkf_task_batches_run(&batches));
-  VKF_CALL(vkf_engine_result_add(result, "embeddings", VKF_F64, 2, (size_t[]){n, e->width}, &data));
-  const vkf_array *used = vkf_engine_array_find(result->arrays, result->n_arrays, "n_used");
-  join_parts(e, used->data, data);
-  if (e->params.similarity) VKF_CALL(add_similarity(e, data, result));
-  return VKF_OK;
+  e->joined = vkf_env_alloc(e->session->env, n * e->width, sizeof *e->joined);
+  if (!e->joined) return VKF_ERROR_MEMORY;
+  join_parts(e, vkf_engine_array_find(result->arrays, result->n_arrays, "n_used")->data, e->joined);
+  VKF_CALL(add_vectors(e, e->joined, result, &vectors));
+  return e->params.similarity ? add_similarity(e, vectors, result) : VKF_OK;
 }
 
 static vkf_status embed_texts(vkf_session *session, const char *const *texts, size_t n,
@@ -173,6 +202,7 @@ static vkf_status embed_texts(vkf_session *session, const char *const *texts, si
   VKF_TRY(embed(&e, texts, n, result));
 done:
   vkf_env_free(session->env, e.pooled);
+  vkf_env_free(session->env, e.joined);
   vkf_task_parts_finish(&e.parts);
   vkf_task_embed_config_finish(&e.config);
   if (st) vkf_engine_result_destroy(&result);

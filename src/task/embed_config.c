@@ -1,9 +1,9 @@
 /* embed_config: the files that sentence-transformers leaves beside a model.
  *
- * modules.json names the modules, of which a Transformer, one Pooling and Normalize are computed; the pooling's own
- * config.json has one of two forms ("pooling_mode": "cls", or a flag for each mode); sentence_bert_config.json limits
- * the tokens of a text; config_sentence_transformers.json may have a prompt that is before each text. A key that
- * is not known here is refused by name, with its file.
+ * modules.json names the modules: a Transformer, one Pooling, any number of Dense (dense.h) and Normalize; the
+ * pooling's own config.json has one of two forms ("pooling_mode": "cls", or a flag for each mode);
+ * sentence_bert_config.json limits the tokens of a text; config_sentence_transformers.json may have a prompt that is
+ * before each text. A key that is not known here is refused by name, with its file.
  */
 #include "task/embed_config.h"
 
@@ -160,6 +160,21 @@ static vkf_status read_pooling(reader *r) {
 
 /* ---- modules ----------------------------------------------------------------------------------------------------- */
 
+/* One more layer behind those that there are. */
+static vkf_status add_dense(reader *r, const char *folder) {
+  vkf_dense **last = &r->config->dense;
+  uint32_t width = r->config->width;
+  for (; *last; last = &(*last)->next) width = (*last)->n_out;
+  if (r->config->normalize)
+    return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED,
+                        "%s: expected Normalize as the last module, found Dense behind it", path_of(r, "modules.json"));
+  VKF_CALL(vkf_task_dense_read(&r->config->arena, r->source, folder, last));
+  if (width && (*last)->n_in != width)
+    return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "%s: expected %u in_features of %s, as many as come in, found %u",
+                        path_of(r, "modules.json"), width, folder, (*last)->n_in);
+  return VKF_OK;
+}
+
 static vkf_status read_module(reader *r, vkf_file_value module) {
   vkf_file_value path = vkf_file_json_member(module, "path");
   const char *name = string_of(vkf_file_json_member(module, "type"));
@@ -167,6 +182,8 @@ static vkf_status read_module(reader *r, vkf_file_value module) {
     if (*at == '.') name = at + 1;
   if (strcmp(name, "Normalize") == 0) {
     r->config->normalize = true;
+  } else if (strcmp(name, "Dense") == 0) {
+    return add_dense(r, string_of(path)[0] ? string_of(path) : "2_Dense");
   } else if (strcmp(name, "Transformer") == 0) {
     if (string_of(path)[0])
       return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED,

@@ -2,12 +2,13 @@
 #ifndef VKF_TASK_EMBED_CONFIG_H
 #define VKF_TASK_EMBED_CONFIG_H
 
-#include "file/source.h"
+#include "task/dense.h"
 
 typedef struct vkf_embed_config {
   vkf_arena arena;
   vkf_pooling pooling;
   bool normalize;
+  vkf_dense *dense;    /* behind the pooling, before vectors are normalized; NULL: none */
   const char *prompt;  /* before each text; NULL: none */
   uint32_t max_tokens; /* of a text; 0: the folder names no limit */
   uint32_t width;      /* of the states, as the folder says; 0: it says nothing */

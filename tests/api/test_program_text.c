@@ -499,7 +499,7 @@ static void test_embed_folders(void **state) {
       {model, "{\"default_prompt_name\": \"query\"}",
        "\"default_prompt_name\": expected the name of one of \"prompts\""},
       {model, "{\"truncate_dim\": 8}", "\"truncate_dim\" is not supported"},
-      {"modules.json", "[{\"type\": \"sentence_transformers.base.modules.dense.Dense\"}]", "module \"Dense\" is not"},
+      {"modules.json", "[{\"type\": \"sentence_transformers.base.modules.asym.Asym\"}]", "module \"Asym\" is not"},
       {"modules.json", "[{\"type\": \"a.Transformer\", \"path\": \"0_T\"}]", "as the path of the Transformer"},
       {"modules.json", "{}", "modules.json: expected a list of modules"},
   };
@@ -546,6 +546,91 @@ static void test_embed_folders(void **state) {
   free(states);
 }
 
+/* Layers behind the pooling: tanh(W x + b), then one without a bias, whose width is that of the vectors. */
+static void test_embed_dense(void **state) {
+  (void)state;
+  enum { N = 64, HIDDEN = 5, WIDTH = 3, S = 5 };
+  static const char modules[] =
+      "[{\"path\": \"\", \"type\": \"sentence_transformers.models.Transformer\"}, {\"path\": \"1_Pooling\", \"type\": "
+      "\"sentence_transformers.models.Pooling\"}, {\"path\": \"2_Dense\", \"type\": "
+      "\"sentence_transformers.models.Dense\"}, {\"path\": \"3_Dense\", \"type\": "
+      "\"sentence_transformers.models.Dense\"}"
+      "%s]";
+  static const char first[] =
+      "{\"in_features\": 64, \"out_features\": 5, \"bias\": true, \"activation_function\": "
+      "\"torch.nn.modules.activation.Tanh\"}",
+                    second[] =
+                        "{\"in_features\": 5, \"out_features\": 3, \"bias\": false, \"activation_function\": "
+                        "\"torch.nn.modules.linear.Identity\", \"module_input_name\": \"sentence_embedding\"}";
+  static const struct {
+    const char *file, *text, *words;
+  } refused[] = {
+      {"2_Dense/config.json", "{\"in_features\": 64}", "\"out_features\": expected a width"},
+      {"2_Dense/config.json", "{\"in_features\": 32, \"out_features\": 5}", "linear.weight"},
+      {"2_Dense/config.json", "{\"in_features\": 64, \"out_features\": 5, \"activation_function\": \"torch.nn.ReLU\"}",
+       "\"activation_function\": expected Tanh or Identity"},
+      {"2_Dense/config.json", "{\"in_features\": 64, \"out_features\": 5, \"depth\": 2}", "\"depth\": expected a key"},
+      {"2_Dense/config.json", NULL, "2_Dense/config.json: cannot be opened"},
+      {"modules.json", "[{\"type\": \"a.Normalize\"}, {\"path\": \"2_Dense\", \"type\": \"a.Dense\"}]",
+       "expected Normalize as the last module"},
+      {"modules.json", "[{\"path\": \"3_Dense\", \"type\": \"a.Dense\"}]", "a Dense for 64 numbers"},
+  };
+  float weights[2][N * HIDDEN], bias[HIDDEN];
+  double mean[N] = {0}, hidden[HIDDEN], vector[WIDTH], length = 0;
+  char text[1024];
+  size_t n = 0;
+  float *states = forward("bert", "last_hidden_state", &n);
+  assert_int_equal(n, N);
+  for (size_t d = 0; d < N; d++)
+    for (size_t t = 0; t < S; t++) mean[d] += states[t * N + d] / (double)S;
+  for (size_t i = 0; i < N * HIDDEN; i++) weights[0][i] = (float)((double)(i * 7 % 13) / 40 - 0.15);
+  for (size_t i = 0; i < HIDDEN * WIDTH; i++) weights[1][i] = (float)(i % 4) - 1.25f;
+  for (size_t i = 0; i < HIDDEN; i++) bias[i] = 0.1f * (float)i;
+  for (size_t i = 0; i < HIDDEN; i++) {
+    hidden[i] = bias[i];
+    for (size_t d = 0; d < N; d++) hidden[i] += weights[0][i * N + d] * mean[d];
+    hidden[i] = tanh(hidden[i]);
+  }
+  for (size_t i = 0; i < WIDTH; i++) {
+    vector[i] = 0;
+    for (size_t d = 0; d < HIDDEN; d++) vector[i] += weights[1][i * HIDDEN + d] * hidden[d];
+    length += vector[i] * vector[i];
+  }
+  assert_int_equal(program_run("mkdir $T/bert/2_Dense $T/bert/3_Dense"), 0);
+  const vkf_array layers[] = {{"linear.weight", VKF_F32, 2, {HIDDEN, N}, weights[0]},
+                              {"linear.bias", VKF_F32, 1, {HIDDEN}, bias},
+                              {"linear.weight", VKF_F32, 2, {WIDTH, HIDDEN}, weights[1]}};
+  vkf_context *context = NULL;
+  assert_int_equal(vkf_context_create(NULL, &context), VKF_OK);
+  snprintf(text, sizeof text, "%s/bert/2_Dense/model.safetensors", program_folder);
+  assert_int_equal(vkf_arrays_write(context, text, layers, 2), VKF_OK);
+  snprintf(text, sizeof text, "%s/bert/3_Dense/model.safetensors", program_folder);
+  assert_int_equal(vkf_arrays_write(context, text, layers + 2, 1), VKF_OK);
+  vkf_context_destroy(&context);
+  put("2_Dense/config.json", first);
+  put("3_Dense/config.json", second);
+  snprintf(text, sizeof text, modules, "");
+  put("modules.json", text);
+  check_embedding("$V embed $T/bert 'w5 w6 [MASK]'", vector, WIDTH);
+  must_print(
+      "printf '\\377\\nw5\\n' | $V embed $T/bert -o $T/d.npy 2>/dev/null; head -c 128 $T/d.npy | grep -c '(2, 3)'; wc "
+      "-c < $T/d.npy",
+      "1\n152\n");
+  for (size_t i = 0; i < WIDTH; i++) vector[i] /= sqrt(length);
+  snprintf(text, sizeof text, modules,
+           ", {\"path\": \"4_Normalize\", \"type\": \"sentence_transformers.models.Normalize\"}");
+  put("modules.json", text);
+  check_embedding("$V embed $T/bert 'w5 w6 [MASK]'", vector, WIDTH);
+  for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+    put("2_Dense/config.json", first);
+    put("modules.json", text);
+    put(refused[i].file, refused[i].text);
+    program_must("$V embed $T/bert w5", 4, NULL, refused[i].words);
+  }
+  assert_int_equal(program_run("rm -r $T/bert/2_Dense $T/bert/3_Dense $T/bert/modules.json"), 0);
+  free(states);
+}
+
 static void test_embed(void **state) {
   (void)state;
   enum { MAX_WIDTH = 256, S = 5 };
@@ -577,10 +662,7 @@ static void test_embed(void **state) {
   assert_true(fabs(json_real_value(json_array_get(row, 1)) - 1) < 1e-12);
   assert_true(json_real_value(json_array_get(row, 2)) < 0.9999);
   json_decref(line);
-  assert_int_equal(program_run("echo '[{\"type\": \"sentence_transformers.models.Dense\"}]' > $T/bert/modules.json"),
-                   0);
-  program_must("$V embed $T/bert w5", 4, NULL, "module \"Dense\" is not supported");
-  assert_int_equal(program_run("rm $T/bert/modules.json; echo '{' > $T/bert/1_Pooling/config.json"), 0);
+  assert_int_equal(program_run("echo '{' > $T/bert/1_Pooling/config.json"), 0);
   program_must("$V embed $T/bert w5", 4, NULL, "1_Pooling/config.json: expected JSON, found at line ");
   assert_int_equal(program_run("rm -r $T/bert/1_Pooling"), 0);
   free(states);
@@ -591,5 +673,6 @@ PROGRAM_MAIN(word_models, cmocka_unit_test(test_prompts), cmocka_unit_test(test_
              cmocka_unit_test(test_languages), cmocka_unit_test(test_batches), cmocka_unit_test(test_top_logprobs),
              cmocka_unit_test(test_no_id_is_allowed), cmocka_unit_test(test_full_prompts),
              cmocka_unit_test(test_refused), cmocka_unit_test(test_fill_mask), cmocka_unit_test(test_classify),
-             cmocka_unit_test(test_pairs), cmocka_unit_test(test_words_of_bytes), cmocka_unit_test(test_embed),
-             cmocka_unit_test(test_embed_folders), cmocka_unit_test(test_embed_npy), cmocka_unit_test(test_images))
+             cmocka_unit_test(test_pairs), cmocka_unit_test(test_words_of_bytes), cmocka_unit_test(test_embed_dense),
+             cmocka_unit_test(test_embed), cmocka_unit_test(test_embed_folders), cmocka_unit_test(test_embed_npy),
+             cmocka_unit_test(test_images))

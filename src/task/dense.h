@@ -1,0 +1,25 @@
+/* dense: layers behind the pooling, which sentence-transformers calls Dense: y = activation(W x + b).
+ *
+ * They run on the host, in double, once a text: a vector of 768 numbers takes less than a millisecond.
+ */
+#ifndef VKF_TASK_DENSE_H
+#define VKF_TASK_DENSE_H
+
+#include "file/source.h"
+
+typedef struct vkf_dense vkf_dense;
+struct vkf_dense {
+  uint32_t n_in, n_out;
+  bool is_tanh;        /* else it has no activation */
+  const float *weight; /* [n_out][n_in] */
+  const float *bias;   /* [n_out] */
+  vkf_dense *next;     /* NULL: it is the last one */
+};
+
+/* Reads config.json and model.safetensors of a module's folder. All is the arena's. VKF_ERROR_UNSUPPORTED names a key
+ * that is not known; VKF_ERROR_FORMAT, VKF_ERROR_FILE. */
+vkf_status vkf_task_dense_read(vkf_arena *arena, const vkf_file_source *source, const char *folder, vkf_dense **out);
+/* x [n_in] to y [n_out]. */
+void vkf_task_dense_run(const vkf_dense *dense, const double *x, double *y);
+
+#endif
