@@ -105,15 +105,15 @@ static const char *unpack_zstd(tool_source *s, char *out, size_t size, size_t *n
   ZSTD_outBuffer to = {out, size, 0};
   ZSTD_inBuffer from = {s->packed, s->n_packed, s->at_packed};
   const size_t left = ZSTD_decompressStream(s->zstd, &to, &from); /* of a frame */
+  *n = to.pos;
   if (ZSTD_isError(left)) return ZSTD_getErrorName(left);
   s->is_in_frame = left > 0;
   s->at_packed = from.pos;
-  *n = to.pos;
   return NULL;
 }
 #endif
 
-/* Why what was read cannot be decompressed; NULL: *n bytes of it were. */
+/* Decompresses n bytes of what was read. Why no more than these can be decompressed; NULL: all is well. */
 static const char *unpack(tool_source *s, char *out, size_t size, size_t *n) {
 #ifdef VKF_HAS_ZLIB
   if (s->gz) return unpack_gzip(s, out, size, n);
@@ -143,8 +143,8 @@ static int read_packed(tool_source *s, char *out, size_t size, size_t *n) {
       s->at_packed = 0;
       s->n_packed = (size_t)got;
     }
-    const char *why = unpack(s, out, size, n);
-    if (why) return cannot(s, why);
+    if (!s->damage) s->damage = unpack(s, out, size, n);
+    if (s->damage && *n == 0) return cannot(s, s->damage); /* else what came before it is handed out first */
   }
   return TOOL_OK;
 }

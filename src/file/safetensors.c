@@ -291,7 +291,8 @@ static vkf_status open_tensors(vkf_env *env, const char *path, const vkf_file_so
   if (ts == NULL) return VKF_ERROR_MEMORY;
   ts->env = env;
   vkf_arena_init(&ts->arena, env);
-  ts->path = vkf_arena_strdup(&ts->arena, path != NULL ? path : vkf_file_source_name(source));
+  ts->path = file != NULL ? vkf_file_source_path(source, &ts->arena, file)
+                          : vkf_arena_strdup(&ts->arena, path != NULL ? path : vkf_file_source_name(source));
   if (ts->path == NULL) VKF_TRY(VKF_ERROR_MEMORY);
   if (path == NULL) {
     ts->source = *source;

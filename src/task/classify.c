@@ -157,6 +157,22 @@ done:
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
+/* Behind an encoder a head of classes reads the end of a text. */
+static vkf_status refuse_endless(classifier *c) {
+  const vkf_net_info *info = vkf_model_net_info(c->session->model->net);
+  if (info->architecture != VKF_ARCHITECTURE_ENCODER_DECODER) return VKF_OK;
+  for (size_t i = 0; i < c->parts.n; i++) {
+    const vkf_part *part = &c->parts.at[i];
+    uint32_t n = part->n;
+    while (n > 0 && part->ids[n - 1] != info->eos_id) n--;
+    if (n == 0 && !c->parts.skipped[part->text])
+      VKF_CALL(vkf_task_parts_refuse(&c->parts, part->text, VKF_SKIP_INVALID,
+                                     "expected an end among its tokens (eos_token_id, %d), found none",
+                                     (int)info->eos_id));
+  }
+  return VKF_OK;
+}
+
 static vkf_status classify(classifier *c, const char *const *texts, size_t n, vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_part_rules rules = {
@@ -167,6 +183,7 @@ static vkf_status classify(classifier *c, const char *const *texts, size_t n, vk
     VKF_FAIL(c->session->env, VKF_ERROR_UNSUPPORTED,
              "expected a model that labels whole texts for pairs, found one that labels words");
   VKF_TRY(vkf_task_parts_make(c->session, texts, n, &rules, &c->parts));
+  VKF_TRY(refuse_endless(c));
   VKF_TRY(vkf_task_parts_report(&c->parts, result));
   const bool words = c->labels.of_tokens;
   c->scores = vkf_env_alloc(c->session->env, (words ? 1 : c->parts.n) * c->labels.n, sizeof *c->scores);

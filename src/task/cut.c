@@ -29,14 +29,13 @@ vkf_status vkf_task_part_ids(const vkf_parts *p, const char *text, size_t n, vkf
   return st;
 }
 
-/* How many ids of each of two texts have room, as the tokenizers library counts. */
-static void shorten(vkf_text_ids of[2], size_t room) {
+/* How many ids of each of two texts have room, as the tokenizers library counts: each alone may have `most`, both
+ * together `room`. */
+static void shorten(vkf_text_ids of[2], size_t most, size_t room) {
+  for (size_t i = 0; i < 2; i++) of[i].n = VKF_MIN(of[i].n, most);
   const size_t shorter = of[0].n <= of[1].n ? 0 : 1;
   if (of[0].n + of[1].n <= room) return;
-  if (of[shorter].n >= room) {
-    of[0].n = room / 2;
-    of[1].n = room - room / 2;
-  } else if (2 * of[shorter].n <= room) {
+  if (2 * of[shorter].n <= room) {
     of[!shorter].n = room - of[shorter].n;
   } else {
     of[shorter].n = room / 2;
@@ -54,7 +53,7 @@ vkf_status vkf_task_pair_ids(vkf_text_tokenizer *tokenizer, const char *const te
   ids->n = types->n = 0;
   for (size_t i = 0; i < 2; i++)
     VKF_TRY(vkf_text_tokenizer_encode(tokenizer, texts[i], strlen(texts[i]), false, &of[i]));
-  if (max_ids) shorten(of, max_ids - VKF_MIN(max_ids, n_around));
+  if (max_ids) shorten(of, max_ids, max_ids - VKF_MIN(max_ids, n_around));
   VKF_TRY(vkf_text_tokenizer_join(tokenizer, &of[0], &of[1], add_special, ids, types));
 done:
   for (size_t i = 0; i < 2; i++) vkf_text_ids_finish(&of[i]);

@@ -135,6 +135,10 @@ static vkf_status add_vectors(const embedder *e, double *vectors, vkf_result *re
     width = dense->n_out;
   }
   VKF_TRY(vkf_engine_result_add(result, "embeddings", VKF_F64, 2, (size_t[]){n, width}, &data));
+  for (size_t i = 0; i < n * width; i++)
+    if (!isfinite(in[i]) && !e->parts.skipped[i / width])
+      VKF_FAIL(e->session->env, VKF_ERROR_NUMERIC, "vector of text %zu: expected finite numbers, found %g",
+               e->parts.rules.first + i / width + 1, in[i]);
   memcpy(data, in, n * width * sizeof *in);
   *out = data;
   for (size_t i = 0; i < n && (e->config.normalize || e->params.normalize); i++) normalize(*out + i * width, width);

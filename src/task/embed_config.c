@@ -165,6 +165,9 @@ static vkf_status add_dense(reader *r, const char *folder) {
   vkf_dense **last = &r->config->dense;
   uint32_t width = r->config->width;
   for (; *last; last = &(*last)->next) width = (*last)->n_out;
+  if (!r->pooling_file)
+    return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s: expected Pooling before Dense, found none",
+                        path_of(r, "modules.json"));
   if (r->config->normalize)
     return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED,
                         "%s: expected Normalize as the last module, found Dense behind it", path_of(r, "modules.json"));

@@ -74,6 +74,10 @@ static vkf_status refuse_unreadable(vkf_parts *p, size_t index) {
   return vkf_task_parts_refuse(p, index, VKF_SKIP_INVALID, "%s", failure.message);
 }
 
+static vkf_status refuse_empty(vkf_parts *p, size_t index) {
+  return vkf_task_parts_refuse(p, index, VKF_SKIP_INVALID, "expected at least one token, found none");
+}
+
 static vkf_status refuse_long(vkf_parts *p, size_t index, size_t n_ids) {
   return vkf_task_parts_refuse(p, index, VKF_SKIP_LONG, "expected at most %u tokens, the model's positions, found %zu",
                                p->rules.max_ids, n_ids);
@@ -88,6 +92,8 @@ static vkf_status add_pair(vkf_parts *p, size_t index, const char *const texts[2
   vkf_status st = vkf_task_pair_ids(tokenizer, texts, true, is_cut ? p->rules.max_ids : 0, &ids, &types);
   if (st == VKF_ERROR_ARGUMENT)
     st = refuse_unreadable(p, index);
+  else if (st == VKF_OK && ids.n == 0)
+    st = refuse_empty(p, index);
   else if (st == VKF_OK && p->rules.max_ids && ids.n > p->rules.max_ids)
     st = refuse_long(p, index, ids.n);
   else if (st == VKF_OK)
@@ -105,7 +111,7 @@ static vkf_status add_text(vkf_parts *p, size_t index, const char *text, vkf_tex
   vkf_status st = vkf_task_part_ids(p, text, strlen(text), ids);
   if (st == VKF_ERROR_ARGUMENT) return refuse_unreadable(p, index);
   if (st != VKF_OK) return st;
-  if (ids->n == 0) return vkf_task_parts_refuse(p, index, VKF_SKIP_INVALID, "expected at least one token, found none");
+  if (ids->n == 0) return refuse_empty(p, index);
   if (ids->n <= p->rules.max_ids || p->rules.max_ids == 0 || p->rules.takes_all)
     return add_part(p, (vkf_part){index, .start = text, .size = strlen(text)}, ids, NULL);
   if (p->rules.long_texts != VKF_LONG_REFUSE) return cut_text(p, index, text, ids);

@@ -138,6 +138,7 @@ static vkf_status find_in_template(vkf_text_tokenizer *t, vkf_arena *arena) {
       if (copy == NULL) return VKF_ERROR_MEMORY;
       memcpy(copy, form->ids, form->n * sizeof(*copy));
       form->ids = copy;
+      step->u.around.pair.n = 0; /* which would keep its language */
       t->languages.form = language;
       t->languages.source = &copy[i];
       return VKF_OK;

@@ -61,7 +61,7 @@ static vkf_status load_form(vkf_text_loader *loader, const json_t *json, const c
       ids[at++] = id;
     else
       VKF_CALL(load_ids(loader, list, ids, &at));
-    for (size_t k = first; k < at; k++) types[k] = json_integer_value(type) > 0;
+    for (size_t k = first; k < at; k++) types[k] = (int32_t)VKF_MIN(VKF_MAX(json_integer_value(type), 0), INT32_MAX);
   }
   *out = (vkf_text_template){ids, types, n};
   return VKF_OK;

@@ -392,6 +392,12 @@ static void test_pairs(void **state) {
   program_must("printf 'w5\\tw6\\tw7\\n' | $V classify $T/labels --pairs --invalid fail", 4, NULL, "found 2 tabs");
   program_must("printf 'w5\\tw6\\n' | $V classify $T/labels --pairs --long split", 2, NULL, "found split");
   program_must("$V classify $T/vit --pairs $I/rgb.png", 2, NULL, "found one of images");
+  must_print("printf 'w5\\tw6\\n\\t\\n' | $V classify $T/verdicts --pairs --json 2>/dev/null | grep -c skipped", "1\n");
+  static const char *const bart[] = {"0 <s>", "1 <pad>", "2 </s>", "3 <unk>"}; /* its tokenizer adds no end */
+  assert_int_equal(program_run("cp -r $T/inference $T/endless"), 0);
+  write_tokenizer("endless", 90, bart, 4, NULL, NULL);
+  program_must("printf 'w5 </s>\\nw5\\n' | $V classify $T/endless | wc -w", 0, "6\n",
+               "line 2 was skipped: expected an end among its tokens (eos_token_id, 2), found none");
   program_must("$V run $T/inference --text 'w5 w6' -o $T/inference.json", 0, NULL, "");
 }
 
@@ -571,9 +577,12 @@ static void test_embed_dense(void **state) {
        "\"activation_function\": expected Tanh or Identity"},
       {"2_Dense/config.json", "{\"in_features\": 64, \"out_features\": 5, \"depth\": 2}", "\"depth\": expected a key"},
       {"2_Dense/config.json", NULL, "2_Dense/config.json: cannot be opened"},
-      {"modules.json", "[{\"type\": \"a.Normalize\"}, {\"path\": \"2_Dense\", \"type\": \"a.Dense\"}]",
+      {"modules.json",
+       "[{\"type\": \"a.Pooling\"}, {\"type\": \"a.Normalize\"}, {\"path\": \"2_Dense\", \"type\": \"a.Dense\"}]",
        "expected Normalize as the last module"},
-      {"modules.json", "[{\"path\": \"3_Dense\", \"type\": \"a.Dense\"}]", "a Dense for 64 numbers"},
+      {"modules.json", "[{\"type\": \"a.Pooling\"}, {\"path\": \"3_Dense\", \"type\": \"a.Dense\"}]",
+       "a Dense for 64 numbers"},
+      {"modules.json", "[{\"path\": \"3_Dense\", \"type\": \"a.Dense\"}]", "expected Pooling before Dense"},
   };
   float weights[2][N * HIDDEN], bias[HIDDEN];
   double mean[N] = {0}, hidden[HIDDEN], vector[WIDTH], length = 0;
@@ -627,6 +636,16 @@ static void test_embed_dense(void **state) {
     put(refused[i].file, refused[i].text);
     program_must("$V embed $T/bert w5", 4, NULL, refused[i].words);
   }
+  put("2_Dense/config.json", first);
+  put("modules.json", text);
+  bias[1] = NAN;
+  snprintf(text, sizeof text, "%s/bert/2_Dense/model.safetensors", program_folder);
+  assert_int_equal(vkf_context_create(NULL, &context), VKF_OK);
+  assert_int_equal(vkf_arrays_write(context, text, layers, 2), VKF_OK);
+  program_must("$V embed $T/bert w5", 1, NULL, "vector of text 1: expected finite numbers, found nan");
+  assert_int_equal(vkf_arrays_write(context, text, layers, 1), VKF_OK);
+  program_must("$V embed $T/bert w5", 4, NULL, "2_Dense/model.safetensors: ");
+  vkf_context_destroy(&context);
   assert_int_equal(program_run("rm -r $T/bert/2_Dense $T/bert/3_Dense $T/bert/modules.json"), 0);
   free(states);
 }

@@ -170,7 +170,7 @@ static void pairs_of_texts(void **state) {
   assert_pair(&files, "ab", "a", "0 7 1 1 5 1", "0 0 0 0 0 0");
   files = (vkf_text_files){.spm = file_of_bytes(&spm, "spiece.model"),
                            .config = file_of("{\"model_type\":\"t5\"}", "config.json")};
-  assert_pair(&files, "ab", "a", "3 6 2 7 2", "0 0 0 1 1");
+  assert_pair(&files, "ab", "a", "3 6 2 7 2", "0 0 0 0 0");
   files.config = file_of("{\"model_type\":\"llama\"}", "config.json");
   assert_pair(&files, "ab", "a", "1 3 6 1 7", "0 0 0 1 1");
 }

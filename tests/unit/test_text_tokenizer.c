@@ -282,7 +282,7 @@ static void assert_pair(const char *json, const char *first, const char *second,
   "{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}]" pair "}"
 #define PAIR_OF(pieces) TEMPLATE(",\"pair\":[" pieces "],\"special_tokens\":{\"x\":{\"id\":\"x\",\"ids\":[5,6]}}")
 #define B_X_A                                                                                                   \
-  "{\"Sequence\":{\"id\":\"B\",\"type_id\":1}},{\"SpecialToken\":{\"id\":\"x\",\"type_id\":1}},{\"Sequence\":{" \
+  "{\"Sequence\":{\"id\":\"B\",\"type_id\":1}},{\"SpecialToken\":{\"id\":\"x\",\"type_id\":2}},{\"Sequence\":{" \
   "\"id\":\"A\",\"type_id\":0}}"
 #define STEPS(steps) "{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[" steps "]}," WORDS "}"
 #define BERT "{\"type\":\"BertProcessing\",\"sep\":[\"b\",2],\"cls\":[\"a\",1]}"
@@ -294,7 +294,7 @@ static void pairs_of_texts(void **state) {
   assert_pair(STEPS(BERT), "", "xb", "1 2 6 2", "0 0 1 1");
   assert_pair(STEPS("{\"type\":\"RobertaProcessing\",\"sep\":[\"b\",2],\"cls\":[\"a\",1]}"), "A", "xb", "1 7 2 2 6 2",
               "0 0 0 0 0 0");
-  assert_pair(STEPS(PAIR_OF(B_X_A)), "A", "xb", "6 5 6 7", "1 1 1 0");
+  assert_pair(STEPS(PAIR_OF(B_X_A)), "A", "xb", "6 5 6 7", "1 2 2 0");
   assert_pair(STEPS("{\"type\":\"ByteLevel\"}"), "A", "xb", "7 6", "0 1");
   assert_pair("{" WORDS "}", "A", "xb", "7 6", "0 1");
   assert_pair(STEPS("{\"type\":\"ByteLevel\"}," BERT ",{\"type\":\"ByteLevel\"}"), "A", "xb", "1 7 2 6 2", "0 0 0 1 1");

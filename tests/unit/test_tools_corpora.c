@@ -42,6 +42,12 @@ static void test_forms(void **state) {
       {"cd $T; : > none; for o in none.gz none.zst; do eval \"$X -i none -o $o\"; eval \"$X -i $o\" | wc -c; test -s "
        "$o || echo $o; done",
        0, "0\n0\n", NULL},
+      {"cd $T; cp in.gz flip.gz; printf '\\377\\377\\377' | dd of=flip.gz bs=1 conv=notrunc seek=$(($(stat -c %s "
+       "in.gz) * "
+       "3 / 4)) 2>/dev/null; eval \"$X -i flip.gz\" > flip 2>/dev/null; echo $?; head -n 200 flip > most; "
+       "head -n 200 whole | cmp - most && cp in.gz crc.gz && printf x | dd of=crc.gz bs=1 conv=notrunc "
+       "seek=$(($(stat -c %s in.gz) - 6)) 2>/dev/null; eval \"$X -i crc.gz\" > o; cmp o whole",
+       0, "4\n", "crc.gz: cannot be read: "},
       /* other keys stay as they are written */
       {"printf '{\"t\":\"w5 <eos>\", \"n\":1.10,\"i\":9223372036854775808}\\n' | eval \"$X --jsonl t\" | sed "
        "'s/\"translation.*/x/'",
