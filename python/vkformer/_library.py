@@ -286,7 +286,6 @@ class GenerateTextParams(_Sized):
         ("skip_refused", c_bool),
         ("source_language", c_char_p),
         ("target_language", c_char_p),
-        ("text_pair", c_char_p),
     ]
 
 
@@ -318,6 +317,7 @@ class EncodeParams(_Sized):
         ("no_special_tokens", c_bool),
         ("source_language", c_char_p),
         ("target_language", c_char_p),
+        ("text_pair", c_char_p),
     ]
 
 
