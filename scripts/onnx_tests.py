@@ -60,7 +60,8 @@ class Program:
         """The result's arrays."""
         paths = [os.path.join(self.folder, file) for file in ("in.safetensors", "out.safetensors")]
         write_safetensors(paths[0], arrays)
-        command = [self.arguments[0], "op", name, "-i", paths[0], "-o", paths[1], "-p", json.dumps(params)]
+        command = [self.arguments[0], "op", name, "-i", paths[0], "-o", paths[1], "-p", json.dumps(params),
+                   "--allow-not-finite"]  # scores behind a mask are infinite
         run = subprocess.run(command + self.arguments[1:], capture_output=True, text=True, check=False)
         if run.returncode:
             raise RuntimeError(f"exit status {run.returncode}: {run.stderr.strip()}")
