@@ -69,7 +69,7 @@ static vkf_status load_form(vkf_text_loader *loader, const json_t *json, const c
 
 static vkf_status load_template(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
   VKF_CALL(load_form(loader, json, "single", &step->u.around.single));
-  if (json_object_get(json, "pair") == NULL) return VKF_OK;
+  if (json_is_null(json_object_get(json, "pair")) || json_object_get(json, "pair") == NULL) return VKF_OK;
   return load_form(loader, json, "pair", &step->u.around.pair);
 }
 

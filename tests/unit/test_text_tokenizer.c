@@ -299,6 +299,8 @@ static void pairs_of_texts(void **state) {
   assert_pair("{" WORDS "}", "A", "xb", "7 6", "0 1");
   assert_pair(STEPS("{\"type\":\"ByteLevel\"}," BERT ",{\"type\":\"ByteLevel\"}"), "A", "xb", "1 7 2 6 2", "0 0 0 1 1");
   assert_pair(STEPS(TEMPLATE("")), "A", "xb", NULL, "no form for two texts");
+  assert_pair(STEPS(TEMPLATE(",\"pair\":null")), "A", "xb", NULL, "no form for two texts");
+  assert_pair(STEPS(TEMPLATE(",\"pair\":[]")), "A", "xb", NULL, "no form for two texts");
   assert_pair(STEPS(BERT "," PAIR_OF(B_X_A)), "A", "xb", NULL, "no form for two texts");
 }
 
