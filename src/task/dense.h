@@ -10,15 +10,16 @@
 typedef struct vkf_dense vkf_dense;
 struct vkf_dense {
   uint32_t n_in, n_out;
-  bool is_tanh;        /* else it has no activation */
+  bool is_tanh; /* else it has no activation */
+  bool has_bias;
   const float *weight; /* [n_out][n_in] */
-  const float *bias;   /* [n_out] */
+  const float *bias;   /* [n_out], where it has one */
   vkf_dense *next;     /* NULL: it is the last one */
 };
 
-/* Reads config.json and model.safetensors of a module's folder. All is the arena's. VKF_ERROR_UNSUPPORTED names a key
- * that is not known; VKF_ERROR_FORMAT, VKF_ERROR_FILE. */
-vkf_status vkf_task_dense_read(vkf_arena *arena, const vkf_file_source *source, const char *folder, vkf_dense **out);
+/* The numbers of a layer whose other members are set, from a safetensors file of the source, into the arena.
+ * VKF_ERROR_FILE, VKF_ERROR_FORMAT. */
+vkf_status vkf_task_dense_load(vkf_dense *dense, vkf_arena *arena, const vkf_file_source *source, const char *file);
 /* x [n_in] to y [n_out]. */
 void vkf_task_dense_run(const vkf_dense *dense, const double *x, double *y);
 

@@ -26,6 +26,7 @@ typedef struct reader {
   vkf_file_value root;      /* of it */
   const char *pooling_file; /* NULL: not named yet */
   const char *pooling_key;  /* that named the pooling; NULL: none did */
+  vkf_dense *dense;         /* the last one */
   bool excludes_prompt, is_sentence_model, cosine;
 } reader;
 
@@ -59,14 +60,13 @@ static vkf_status open_file(const reader *r, const char *file, vkf_file_json **o
   return vkf_file_source_has(r->source, file) ? vkf_file_source_json(r->env, r->source, file, out) : VKF_OK;
 }
 
-/* An object's keys, one call each. */
+/* The keys of an object that has to be there, one call each. */
 static vkf_status each_key(reader *r, const char *file,
                            vkf_status (*read)(reader *r, const char *key, vkf_file_value value)) {
   vkf_status st = VKF_OK;
   vkf_file_json *json = NULL;
   const char *key;
-  VKF_TRY(open_file(r, file, &json));
-  if (!json) goto done;
+  VKF_TRY(vkf_file_source_json(r->env, r->source, file, &json));
   r->file = file;
   VKF_TRY(vkf_file_json_as_object(vkf_file_json_root(json), &r->root));
   for (size_t i = 0; (key = vkf_file_json_key(r->root, i)) != NULL; i++)
@@ -74,6 +74,12 @@ static vkf_status each_key(reader *r, const char *file,
 done:
   vkf_file_json_destroy(&json);
   return st;
+}
+
+/* The same where there is such a file. */
+static vkf_status each_key_if_there(reader *r, const char *file,
+                                    vkf_status (*read)(reader *r, const char *key, vkf_file_value value)) {
+  return vkf_file_source_has(r->source, file) ? each_key(r, file, read) : VKF_OK;
 }
 
 /* "" where it is no text. */
@@ -153,12 +159,53 @@ done:
 }
 
 static vkf_status read_pooling(reader *r) {
-  vkf_status st = each_key(r, r->pooling_file, read_pooling_key);
+  vkf_status st = each_key_if_there(r, r->pooling_file, read_pooling_key);
   const bool is_named = r->pooling_key && strcmp(r->pooling_key, "pooling_mode") == 0;
   return st != VKF_OK || is_named ? st : read_flags(r);
 }
 
 /* ---- modules ----------------------------------------------------------------------------------------------------- */
+
+/* The name of a class without its module. */
+static const char *class_of(vkf_file_value value) {
+  const char *name = string_of(value);
+  for (const char *at = name; *at; at++)
+    if (*at == '.') name = at + 1;
+  return name;
+}
+
+static vkf_status read_dense_key(reader *r, const char *key, vkf_file_value value) {
+  vkf_dense *dense = r->dense;
+  const bool is_in = strcmp(key, "in_features") == 0;
+  if (is_in || strcmp(key, "out_features") == 0) {
+    uint32_t *n = is_in ? &dense->n_in : &dense->n_out;
+    *n = count_of(value);
+    return *n ? VKF_OK : refuse(r, key, value, "a width of at least 1");
+  }
+  if (strcmp(key, "bias") == 0) return vkf_file_json_as_bool(value, &dense->has_bias);
+  if (strcmp(key, "activation_function") == 0) {
+    dense->is_tanh = strcmp(class_of(value), "Tanh") == 0;
+    if (dense->is_tanh || strcmp(class_of(value), "Identity") == 0) return VKF_OK;
+    return refuse(r, key, value, "Tanh or Identity of torch.nn");
+  }
+  if (strcmp(key, "module_input_name") != 0 && strcmp(key, "module_output_name") != 0)
+    return refuse(r, key, value, "a key that is known");
+  return is_null(value) || is_text(value, "sentence_embedding") ? VKF_OK
+                                                                : refuse(r, key, value, "\"sentence_embedding\"");
+}
+
+/* The files of a Dense, into r->dense. */
+static vkf_status read_dense(reader *r, const char *folder) {
+  vkf_arena *arena = &r->config->arena;
+  const char *config = vkf_arena_printf(arena, "%s/config.json", folder),
+             *weights = vkf_arena_printf(arena, "%s/model.safetensors", folder);
+  if (!config || !weights) return VKF_ERROR_MEMORY;
+  r->dense->is_tanh = r->dense->has_bias = true; /* as sentence-transformers has it where nothing is said */
+  VKF_CALL(each_key(r, config, read_dense_key));
+  if (!r->dense->n_in) return refuse(r, "in_features", (vkf_file_value){0}, "a width");
+  if (!r->dense->n_out) return refuse(r, "out_features", (vkf_file_value){0}, "a width");
+  return vkf_task_dense_load(r->dense, arena, r->source, weights);
+}
 
 /* One more layer behind those that there are. */
 static vkf_status add_dense(reader *r, const char *folder) {
@@ -171,7 +218,9 @@ static vkf_status add_dense(reader *r, const char *folder) {
   if (r->config->normalize)
     return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED,
                         "%s: expected Normalize as the last module, found Dense behind it", path_of(r, "modules.json"));
-  VKF_CALL(vkf_task_dense_read(&r->config->arena, r->source, folder, last));
+  *last = r->dense = vkf_arena_alloc(&r->config->arena, 1, sizeof *r->dense);
+  if (!r->dense) return VKF_ERROR_MEMORY;
+  VKF_CALL(read_dense(r, folder));
   if (width && (*last)->n_in != width)
     return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "%s: expected %u in_features of %s, as many as come in, found %u",
                         path_of(r, "modules.json"), width, folder, (*last)->n_in);
@@ -180,9 +229,7 @@ static vkf_status add_dense(reader *r, const char *folder) {
 
 static vkf_status read_module(reader *r, vkf_file_value module) {
   vkf_file_value path = vkf_file_json_member(module, "path");
-  const char *name = string_of(vkf_file_json_member(module, "type"));
-  for (const char *at = name; *at; at++) /* the class without its module */
-    if (*at == '.') name = at + 1;
+  const char *name = class_of(vkf_file_json_member(module, "type"));
   if (strcmp(name, "Normalize") == 0) {
     r->config->normalize = true;
   } else if (strcmp(name, "Dense") == 0) {
@@ -298,8 +345,8 @@ vkf_status vkf_task_embed_config_read(vkf_env *env, const vkf_file_source *sourc
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a pooling, found %d", (int)asked);
   VKF_CALL(read_modules(&r));
   if (asked == VKF_POOLING_FOLDER) VKF_CALL(read_pooling(&r));
-  VKF_CALL(each_key(&r, "sentence_bert_config.json", read_sentence_key));
-  VKF_CALL(each_key(&r, "config_sentence_transformers.json", read_model_key));
+  VKF_CALL(each_key_if_there(&r, "sentence_bert_config.json", read_sentence_key));
+  VKF_CALL(each_key_if_there(&r, "config_sentence_transformers.json", read_model_key));
   if (r.excludes_prompt && out->prompt && out->prompt[0])
     return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
                         "%s: \"include_prompt\": expected true beside a default prompt, found false",
