@@ -113,7 +113,7 @@ static const char *unpack_zstd(tool_source *s, char *out, size_t size, size_t *n
 }
 #endif
 
-/* Decompresses n bytes of what was read. Why no more than these can be decompressed; NULL: all is well. */
+/* Decompresses *n bytes of what was read. Returns why it cannot go on behind them, or NULL. */
 static const char *unpack(tool_source *s, char *out, size_t size, size_t *n) {
 #ifdef VKF_HAS_ZLIB
   if (s->gz) return unpack_gzip(s, out, size, n);

@@ -22,7 +22,7 @@ typedef struct tool_source {
   char *packed; /* [n_packed], of which [at_packed] are decompressed */
   size_t n_packed, at_packed;
   bool is_in_frame;
-  const char *damage; /* why no more can be decompressed; NULL: nothing was found yet */
+  const char *damage; /* why no more can be decompressed; NULL: it can */
   char *data;         /* [begin, end): read, and not yet handed out; no newline before `scanned` */
   size_t begin, scanned, end, capacity;
   bool ended;

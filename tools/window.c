@@ -243,9 +243,8 @@ static void read_lines(tool_window *w, bool waits) {
     int exit_code = tool_source_next(&w->source, &line, &size);
     if (exit_code != TOOL_OK) {
       break_off(w, exit_code);
-      exit_code = TOOL_OK;
-      line = NULL;
-      waits = false;
+      add(w, &e, false, TOOL_OK);
+      return;
     }
     if (line && !is_mine(w, w->source.n_lines)) continue;
     if (line) exit_code = make_entry(w, line, size, &e);

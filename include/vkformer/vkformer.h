@@ -358,7 +358,7 @@ typedef struct vkf_model_info {
   bool has_tokenizer, can_generate;
   size_t n_unused;   /* tensors of the file that the model does not use */
   uint32_t image[3]; /* channels, height, width of pixel_values; 0: the model takes ids */
-  uint64_t n_labels; /* classes among which its logits choose for a whole text or image; 0: they do something else */
+  uint64_t n_labels; /* that it can give a whole text or image; 0: it labels none */
 } vkf_model_info;
 #define VKF_MODEL_INFO_INIT .size = sizeof(vkf_model_info)
 VKF_DEFINE_INIT(vkf_model_info)

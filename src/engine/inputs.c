@@ -16,6 +16,12 @@ vkf_status vkf_engine_check_ids(const vkf_session *session, const char *name, co
   return VKF_OK;
 }
 
+uint32_t vkf_engine_last_end(const vkf_session *session, const int32_t *ids, uint32_t n) {
+  const int32_t eos = vkf_model_net_info(session->model->net)->eos_id;
+  while (n > 0 && ids[n - 1] != eos) n--;
+  return n;
+}
+
 /* ---- which tokens are rows --------------------------------------------------------------------------------------- */
 
 vkf_token_grid vkf_engine_source_grid(const vkf_session *session, const vkf_encode_input *in) {

@@ -103,6 +103,8 @@ vkf_status vkf_engine_derive_generation(vkf_session *session, const char *source
 /* Ids [B][length] in [0, vocab) and length within the model's positions; `name` for messages. */
 vkf_status vkf_engine_check_ids(const vkf_session *session, const char *name, const int32_t *ids, size_t B,
                                 size_t length, uint32_t vocab);
+/* The place behind the last end (eos_token_id) among ids [n]; 0: there is none. */
+uint32_t vkf_engine_last_end(const vkf_session *session, const int32_t *ids, uint32_t n);
 
 /* A batch of source sentences on its way through the encoder. */
 typedef struct vkf_encode_input {

@@ -253,16 +253,13 @@ static void find_last(const vkf_session *session, const vkf_decode_input *in, ui
 
 /* The same where there is an encoder: the last end of each source. */
 static vkf_status find_ends(const vkf_session *session, const vkf_encode_input *source, uint32_t *last) {
-  const int32_t eos = vkf_model_net_info(session->model->net)->eos_id;
   for (uint32_t r = 0; r < source->B; r++) {
-    const int32_t *ids = source->ids + (size_t)r * source->S;
-    uint32_t t = source->S;
-    while (t > 0 && ids[t - 1] != eos) t--;
-    if (!t)
+    const uint32_t end = vkf_engine_last_end(session, source->ids + (size_t)r * source->S, source->S);
+    if (!end)
       return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
                           "input_ids: row %u: expected the eos_token_id, %d, whose state the head reads, found none", r,
-                          (int)eos);
-    last[r] = t - 1;
+                          (int)vkf_model_net_info(session->model->net)->eos_id);
+    last[r] = end - 1;
   }
   return VKF_OK;
 }

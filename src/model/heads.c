@@ -39,8 +39,7 @@ vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kin
                       net->config_path, name, net->info.family);
 }
 
-/* ---- classes ------------------------------------------------------------------------------------------------------
- */
+/* ---- classes ----------------------------------------------------------------------------------------------------- */
 
 /* The number of classes of a folder that is still to be made, as transformers counts: id2label, num_labels, or 2. */
 static vkf_status count_labels(vkf_net *net, vkf_file_value config, uint32_t *out) {
@@ -78,8 +77,7 @@ static vkf_status claim_dense(vkf_net *net, const char *stem, uint32_t rows, vkf
   return vkf_model_add_linear(net, stem, rows, net->info.d_model, true, "head.dense", &net->head.dense);
 }
 
-/* ---- decoders -----------------------------------------------------------------------------------------------------
- */
+/* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,
                                           const char *table, uint32_t width, bool is_tied_by_default,
@@ -111,8 +109,7 @@ vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, v
   return VKF_OK;
 }
 
-/* ---- encoder-decoders ---------------------------------------------------------------------------------------------
- */
+/* ---- encoder-decoders -------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_model_claim_pair_classes(vkf_net *net, vkf_file_value config) {
   net->head.reads = VKF_HEAD_READS_LAST;

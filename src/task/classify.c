@@ -163,9 +163,7 @@ static vkf_status refuse_endless(classifier *c) {
   if (info->architecture != VKF_ARCHITECTURE_ENCODER_DECODER) return VKF_OK;
   for (size_t i = 0; i < c->parts.n; i++) {
     const vkf_part *part = &c->parts.at[i];
-    uint32_t n = part->n;
-    while (n > 0 && part->ids[n - 1] != info->eos_id) n--;
-    if (n == 0 && !c->parts.skipped[part->text])
+    if (!vkf_engine_last_end(c->session, part->ids, part->n))
       VKF_CALL(vkf_task_parts_refuse(&c->parts, part->text, VKF_SKIP_INVALID,
                                      "expected an end among its tokens (eos_token_id, %d), found none",
                                      (int)info->eos_id));

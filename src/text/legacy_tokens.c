@@ -124,7 +124,7 @@ static vkf_status append_text(vkf_text_legacy *o, json_t *form, const char *name
 static vkf_status append_pair(vkf_text_legacy *o, json_t *pair, json_t *ids, int before, int after) {
   const bool is_bert = o->row->form == VKF_LEGACY_WORDPIECE, is_roberta = !is_bert && before == VKF_LEGACY_CLS;
   const int between = is_bert ? -1 : is_roberta ? after : before;
-  const int type = is_bert || before == VKF_LEGACY_BOS || after < 0; /* T5, Marian and their like have 0 alone */
+  const int type = is_bert || before == VKF_LEGACY_BOS || after < 0; /* those of T5 and Marian are all 0 */
   VKF_CALL(append_token(o, pair, ids, before, 0));
   VKF_CALL(append_text(o, pair, "A", 0));
   VKF_CALL(append_token(o, pair, ids, after, 0));
