@@ -65,7 +65,7 @@ static int run_generate(const tool_args *args) {
   if (args->top > MAX_TOP)
     return tool_usage_error("generate", "--top-logprobs: expected at most %d, found %zu", MAX_TOP, args->top);
   int exit_code = tool_generation_config(args, &config);
-  if (exit_code == TOOL_OK) exit_code = tool_check_sampling(args, config, args->operands[0]);
+  if (exit_code == TOOL_OK) exit_code = tool_check_generation(args, config, args->operands[0]);
   if (exit_code == TOOL_OK) exit_code = files ? generate_ids(args, config) : tool_generate_text(args, config);
   free(config);
   return exit_code;

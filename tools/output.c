@@ -112,21 +112,40 @@ json_t *tool_config_value(const char *config, const char *folder, const char *ke
   return value;
 }
 
-int tool_check_sampling(const tool_args *args, const char *config, const char *folder) {
-  static const char *const options[] = {"temperature", "top-k",          "top-p",      "min-p", "top-h",
-                                        "typical-p",   "epsilon-cutoff", "eta-cutoff", "seed"};
+/* Whether a generation draws tokens, and whether it has beams. */
+static bool is_drawn(const char *config, const char *folder) {
   json_t *draws = tool_config_value(config, folder, "do_sample");
-  const bool is_drawn = json_is_true(draws);
+  const bool yes = json_is_true(draws);
   json_decref(draws);
-  for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-    char key[64];
-    tool_generation_key(options[i], key);
+  return yes;
+}
+
+static bool has_beams(const char *config, const char *folder) {
+  json_t *beams = tool_config_value(config, folder, "num_beams");
+  const bool yes = json_integer_value(beams) > 1;
+  json_decref(beams);
+  return yes;
+}
+
+int tool_check_generation(const tool_args *args, const char *config, const char *folder) {
+  static const char *const of_draws[] = {"temperature", "top-k",          "top-p",      "min-p", "top-h",
+                                         "typical-p",   "epsilon-cutoff", "eta-cutoff", "seed"};
+  static const char *const of_beams[] = {"early-stopping", "patience", "coverage-penalty"};
+  const bool draws = is_drawn(config, folder), searches = has_beams(config, folder);
+  char key[64];
+  for (size_t i = 0; i < sizeof of_draws / sizeof of_draws[0]; i++) {
+    tool_generation_key(of_draws[i], key);
     const json_t *given = json_object_get(args->config, key);
     const double x = json_number_value(given);
-    const char *expected = given && is_drawn ? vkf_generation_expects(key, x) : NULL;
-    if (given && !is_drawn)
-      fprintf(stderr, "vkformer: --%s has no effect without --do-sample: the best token is taken\n", options[i]);
-    if (expected) return tool_usage_error(args->command->name, "--%s: expected %s, found %g", options[i], expected, x);
+    const char *expected = given && draws ? vkf_generation_expects(key, x) : NULL;
+    if (given && !draws)
+      fprintf(stderr, "vkformer: --%s has no effect without --do-sample: the best token is taken\n", of_draws[i]);
+    if (expected) return tool_usage_error(args->command->name, "--%s: expected %s, found %g", of_draws[i], expected, x);
+  }
+  for (size_t i = 0; i < sizeof of_beams / sizeof of_beams[0] && !searches; i++) {
+    tool_generation_key(of_beams[i], key);
+    if (json_object_get(args->config, key))
+      fprintf(stderr, "vkformer: --%s has no effect without beams (--num-beams)\n", of_beams[i]);
   }
   return TOOL_OK;
 }

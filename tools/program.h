@@ -108,7 +108,7 @@ typedef enum tool_option_kind {
   TOOL_MAYBE_OUTPUT, /* such a file, "" without a value; the value stands behind '=' */
   TOOL_KEY_WHOLE,    /* a key of generation_config.json: a whole number of the key's range, to 2147483647 */
   TOOL_KEY_NUMBER,   /* a number of the key's range */
-  TOOL_KEY_DRAW,     /* a number for sampling alone: see tool_check_sampling() */
+  TOOL_KEY_DRAW,     /* a number for sampling alone: see tool_check_generation() */
   TOOL_KEY_SEED,     /* a whole number of 63 bits */
   TOOL_KEY_IDS,      /* ids with commas between them */
   TOOL_KEY_LISTS,    /* lists of ids in brackets, with commas between them */
@@ -352,8 +352,8 @@ int tool_print_json_line(json_t *json);
 int tool_generation_config(const tool_args *args, char **out);
 /* A key of this configuration (JSON or NULL), else of the folder's; a new reference or NULL. */
 json_t *tool_config_value(const char *config, const char *folder, const char *key);
-/* Where nothing is drawn: says which options of sampling have no effect. Else TOOL_USAGE after a message if one has a
- * value outside its key's range. */
-int tool_check_sampling(const tool_args *args, const char *config, const char *folder);
+/* Says which options have no effect, because nothing is drawn or there are no beams. TOOL_USAGE after a message: one of
+ * sampling has a value outside its key's range. */
+int tool_check_generation(const tool_args *args, const char *config, const char *folder);
 
 #endif

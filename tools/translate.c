@@ -251,10 +251,16 @@ static int read_config(translation *t) {
   tool_translation_read_config(&t->lines, t->config, t->folder);
   if (json_object_get(args->config, "prefix_bias_beta") && !args->force_decode)
     fprintf(stderr, "vkformer: --prefix-bias-beta has no effect without --force-decode\n");
-  if (args->column && t->lines.n_best > 1)
-    return tool_usage_error("translate", "--column: expected one translation of a line, found %zu (--n-best)",
+  json_t *coverage = tool_config_value(t->config, t->folder, "coverage_penalty");
+  if (args->align_heads && !args->alignment && !args->replace_unknowns && !(json_number_value(coverage) > 0))
+    fprintf(stderr,
+            "vkformer: --align-heads has no effect without --alignment, --replace-unknowns or "
+            "--coverage-penalty\n");
+  json_decref(coverage);
+  if (args->column && t->lines.is_list)
+    return tool_usage_error("translate", "--column: expected one translation of a line, found --n-best %zu",
                             t->lines.n_best);
-  return tool_check_sampling(args, t->config, t->folder);
+  return tool_check_generation(args, t->config, t->folder);
 }
 
 /* Workers, and the short list of their model. */
@@ -272,7 +278,7 @@ static int open_crew(translation *t) {
 
 static void set_params(translation *t) {
   const tool_args *args = t->lines.args;
-  t->params.scores = args->json || args->word_scores || t->lines.n_best > 1;
+  t->params.scores = args->json || args->word_scores || t->lines.is_list;
   t->params.alignments = args->alignment != NULL;
   t->params.align_heads = sample_of(args) ? NULL : args->align_heads;
   t->params.replace_unknowns = args->replace_unknowns;

@@ -13,6 +13,7 @@ static const char format[] = "vkformer-translate/1";
 void tool_translation_read_config(tool_translation *t, const char *config, const char *folder) {
   json_t *best = tool_config_value(config, folder, "num_return_sequences");
   t->n_best = json_is_integer(best) && json_integer_value(best) > 1 ? (size_t)json_integer_value(best) : 1;
+  t->is_list = t->n_best > 1 || json_object_get(t->args->config, "num_return_sequences");
   json_decref(best);
   json_t *ids = tool_config_value(config, folder, "eos_token_id");
   if (json_is_integer(ids)) t->end_ids[t->n_end_ids++] = (int)json_integer_value(ids);
@@ -168,7 +169,6 @@ static int set_json(tool_entry *e, json_t *found) {
 
 /* result NULL: the line was not worked on. */
 static int render_json(const tool_translation *t, tool_entry *e, const vkf_result *result) {
-  const bool is_list = t->n_best > 1;
   json_t *json = e->json          ? json_object()
                  : t->args->jsonl ? json_pack("{s:s}", "line", e->line)
                                   : json_pack("{s:s, s:s}", "format", format, "source", e->text);
@@ -176,10 +176,10 @@ static int render_json(const tool_translation *t, tool_entry *e, const vkf_resul
     json_object_set_new(json, "skipped", json_string(e->skipped));
     return set_json(e, json);
   }
-  json_t *list = is_list ? json_array() : NULL;
-  for (size_t i = 0; i < t->n_best && (result || !is_list); i++) {
+  json_t *list = t->is_list ? json_array() : NULL;
+  for (size_t i = 0; i < t->n_best && (result || !t->is_list); i++) {
     if (result && !tool_translation_is_there(t, result, i)) continue;
-    json_t *to = is_list ? json_object() : json;
+    json_t *to = t->is_list ? json_object() : json;
     json_object_set_new(to, "translation", json_string(result ? vkf_result_text(result, i) : ""));
     if (t->args->json) add_numbers(t, result, i, to);
     if (t->args->word_scores) {
@@ -189,9 +189,9 @@ static int render_json(const tool_translation *t, tool_entry *e, const vkf_resul
     }
     if (t->args->alignment)
       json_object_set_new(to, "alignment", tool_alignment_json(&(tool_alignment){result, t->threshold, i, t->n_best}));
-    if (is_list) json_array_append_new(list, to);
+    if (t->is_list) json_array_append_new(list, to);
   }
-  if (is_list) json_object_set_new(json, "translations", list);
+  if (t->is_list) json_object_set_new(json, "translations", list);
   return set_json(e, json);
 }
 
@@ -235,10 +235,10 @@ int tool_translation_render(const tool_translation *t, tool_entry *e, const vkf_
   FILE *out = open_memstream(&e->out, &e->n_out);
   if (!out) return tool_error("out of memory");
   if (t->args->column) fprintf(out, "%s\t", e->line);
-  if (result && t->n_best > 1)
+  if (result && t->is_list)
     add_best(t, out, e->number, result);
   else if (result)
     add_translation(t, out, 0, result);
-  if (!result || t->n_best == 1) fputc('\n', out);
+  if (!result || !t->is_list) fputc('\n', out);
   return fclose(out) == 0 ? TOOL_OK : tool_error("out of memory");
 }

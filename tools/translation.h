@@ -10,6 +10,7 @@ enum { TOOL_MAX_END_IDS = 8 };
 typedef struct tool_translation {
   const tool_args *args;
   size_t n_best; /* translations of a line */
+  bool is_list;  /* they are written as a list, also a list of one */
   int end_ids[TOOL_MAX_END_IDS];
   size_t n_end_ids;
   int pad_id;

@@ -325,6 +325,12 @@ static void test_translate(void **state) {
       {"$V translate --num-beams 4 --num-beam-groups 4 --diversity-penalty 1 --n-best 4 'We like it.' | sort -u | wc "
        "-l",
        0, "4\n", ""},
+      {"printf 'I am here.\n\n' | $V translate --n-best 1 | sed 's/F0.*//'", 0, "0 ||| Estoy aqu\xc3\xad. ||| \n\n",
+       ""},
+      {"$V translate --n-best 1 --json 'I am here.' | grep -c '\"translations\":\\[{\"translation\":\"Estoy'", 0, "1\n",
+       ""},
+      {"$V translate --num-beams 1 --patience 2 ''", 0, "\n", "--patience has no effect without beams (--num-beams)"},
+      {"$V translate --align-heads all ''", 0, "\n", "--align-heads has no effect without --alignment, --rep"},
       {"$V translate -g $T/key.json a", 4, "", "nosuch_key"},
       {"$V translate ''", 0, "\n", ""},
       {"$V translate --json ''", 0,
