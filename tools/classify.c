@@ -1,4 +1,7 @@
 /* classify: labels of texts, of the words of a text and of images. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdlib.h>
 #include <string.h>
 
 #include "lines.h"
@@ -9,7 +12,9 @@ typedef struct classifier {
   tool_session session;
   const tool_args *args;
   vkf_classify_params params;
-  bool images; /* the texts are names of image files */
+  bool images;      /* the texts are names of image files */
+  char *candidates; /* --candidate-labels, cut at its commas */
+  const char **names;
 } classifier;
 
 static vkf_status run(void *user, vkf_session *session, const char *const *texts, size_t n, vkf_result **out) {
@@ -91,43 +96,91 @@ static int print(void *user, const tool_line *line, const vkf_result *result) {
   return vkf_result_find(result, "texts") ? print_words(user, line, result) : print_labels(user, line, result);
 }
 
-static int run_classify(const tool_args *args) {
-  classifier c = {.args = args};
-  tool_lines lines = {.session = &c.session,
+/* "urgent, not urgent" */
+static int parse_candidates(classifier *c) {
+  static const char space[] = " \t\n";
+  const char *text = c->args->candidate_labels;
+  if (c->args->pairs && text)
+    return tool_usage_error("classify", "--candidate-labels: expected no --pairs with it, found both");
+  if (!text && (c->args->hypothesis_template || c->args->multi_label))
+    return tool_usage_error("classify", "--%s: expected --candidate-labels as well, found none",
+                            c->args->multi_label ? "multi-label" : "hypothesis-template");
+  if (!text) return TOOL_OK;
+  c->candidates = strdup(text);
+  c->names = calloc(strlen(text) + 1, sizeof *c->names);
+  if (!c->candidates || !c->names) return tool_error("out of memory");
+  size_t n = 0;
+  for (char *at = c->candidates, *next; at; at = next) {
+    next = strchr(at, ',');
+    if (next) *next++ = 0;
+    at += strspn(at, space);
+    for (size_t size = strlen(at); size > 0 && strchr(space, at[size - 1]); size--) at[size - 1] = 0;
+    if (at[0]) c->names[n++] = at;
+  }
+  if (n == 0) return tool_usage_error("classify", "--candidate-labels: expected names, found '%s'", text);
+  if (c->args->hypothesis_template && !strstr(c->args->hypothesis_template, "{}"))
+    return tool_usage_error("classify", "--hypothesis-template: expected {} in it, found '%s'",
+                            c->args->hypothesis_template);
+  c->params.candidate_labels = c->names;
+  c->params.n_candidate_labels = n;
+  c->params.hypothesis_template = c->args->hypothesis_template;
+  c->params.multi_label = c->args->multi_label > 0;
+  return TOOL_OK;
+}
+
+static int run_texts(const tool_args *args, classifier *c) {
+  tool_lines lines = {.session = &c->session,
                       TOOL_LINES_OF(args, 1),
                       .batch = TOOL_BATCH,
                       .window = TOOL_WINDOW * TOOL_BATCH,
                       .run = run,
                       .print = print,
-                      .user = &c,
+                      .user = c,
                       .are_pairs = args->pairs,
                       .format = format,
                       .key = "text",
                       .skipped_text = "\n"};
-  vkf_classify_params_init(&c.params);
-  c.params.top_k = args->top;
-  c.params.long_texts = tool_long_rule(args);
-  c.params.skip_refused = true;
+  c->params.top_k = args->top;
+  c->params.long_texts = tool_long_rule(args);
+  c->params.skip_refused = true;
   if (tool_rules_check(args) != TOOL_OK) return TOOL_USAGE;
-  if (args->pairs && tool_long_is(args, "split"))
-    return tool_usage_error("classify", "--pairs: expected --long skip, fail or truncate, found split");
+  if ((args->pairs || args->candidate_labels) && tool_long_is(args, "split"))
+    return tool_usage_error("classify", "--%s: expected --long skip, fail or truncate, found split",
+                            args->pairs ? "pairs" : "candidate-labels");
   int exit_code = tool_lines_open(&lines, args->operands[0]);
   if (exit_code == TOOL_OK) {
     vkf_model_info info = {VKF_MODEL_INFO_INIT};
-    vkf_model_get_info(c.session.model, &info);
-    c.images = lines.are_files = info.image[0] > 0;
-    if (c.images && args->pairs)
-      exit_code = tool_usage_error("classify", "--pairs: expected a model of texts, found one of images");
-    if (c.images) lines.batch = 1, lines.window = TOOL_WINDOW; /* one that cannot be read takes no other along */
+    vkf_model_get_info(c->session.model, &info);
+    c->images = lines.are_files = info.image[0] > 0;
+    if (c->images && (args->pairs || args->candidate_labels))
+      exit_code = tool_usage_error("classify", "--%s: expected a model of texts, found one of images",
+                                   args->pairs ? "pairs" : "candidate-labels");
+    if (c->images) lines.batch = 1, lines.window = TOOL_WINDOW; /* one that cannot be read takes no other along */
     if (exit_code == TOOL_OK) exit_code = tool_lines_check(&lines);
   }
   if (exit_code == TOOL_OK) exit_code = tool_lines_run(&lines);
   return tool_lines_close(&lines, exit_code);
 }
 
+static int run_classify(const tool_args *args) {
+  classifier c = {.args = args};
+  vkf_classify_params_init(&c.params);
+  int exit_code = parse_candidates(&c);
+  if (exit_code == TOOL_OK) exit_code = run_texts(args, &c);
+  free(c.names);
+  free(c.candidates);
+  return exit_code;
+}
+
 static const tool_option options[] = {
     {"top-k", 'k', TOOL_SIZE, offsetof(tool_args, top), "N", "only the best N labels of a text or image"},
     TOOL_PAIRS_OPTION,
+    {"candidate-labels", 0, TOOL_TEXT, offsetof(tool_args, candidate_labels), "A,B,...",
+     "choose among these names, not among the model's labels; for\nmodels of inference, such as bart-large-mnli"},
+    {"hypothesis-template", 0, TOOL_TEXT, offsetof(tool_args, hypothesis_template), "TEXT",
+     "what such a model is asked, with {} where the name comes;\ndefault: This example is {}."},
+    {"multi-label", 0, TOOL_FLAG, offsetof(tool_args, multi_label), NULL,
+     "any number of these names may fit; default: one does"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "a JSON line for each: text or image, and labels or words"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
@@ -140,11 +193,12 @@ const tool_command tool_classify = {
         "For each text, or line of standard input, a line of labels and scores is printed, best first. If the model\n"
         "labels tokens, a line is printed for each word, with the label of its first token. For a model of images the\n"
         "arguments, or lines, are names of PNG and JPEG files. A text that is skipped gives an empty line. If --long\n"
-        "splits a text, the scores of its parts are averaged; a part counts as much as it has tokens. With --pairs,\n"
-        "--long truncate shortens the longer of the two texts.",
+        "splits a text, the scores of its parts are averaged; a part counts as much as it has tokens. With --pairs or\n"
+        "--candidate-labels, --long truncate shortens the longer of two texts.",
     .examples =
         "  vkformer classify distilbert-sst2 \"A wonderful film.\"\n"
         "  printf 'A man eats.\\tNobody eats.\\n' | vkformer classify bart-large-mnli --pairs\n"
+        "  vkformer classify bart-large-mnli --candidate-labels 'travel, cooking' 'We flew to Rome.'\n"
         "  vkformer classify vit-base-patch16-224 --top-k 3 photo.jpg\n",
     .groups = {&group, &tool_line_options, &tool_crew_options, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 1,

@@ -56,7 +56,7 @@ typedef struct tool_args {
   int quick, ops, merge, bisect;
   int allow_not_finite;
   int brief;
-  int json, plan, decode, pairs, hidden_states, attentions, projections, scores, compile;
+  int json, plan, decode, pairs, multi_label, hidden_states, attentions, projections, scores, compile;
   size_t batch_size, length; /* 0: not given */
   double seconds, limit;     /* 0: not given */
   tool_texts icd_files, prompts, stops, force_words, images, problems;
@@ -69,6 +69,7 @@ typedef struct tool_args {
   int cold, sweep, stdin_, no_roofs;
   tool_texts merges;
   const char *pooling, *source_lang, *target_lang;
+  const char *candidate_labels, *hypothesis_template;
   const char *long_, *invalid; /* rules of lines.h */
   const char *attention, *kind, *from, *to;
   size_t workers; /* 0: not given */

@@ -218,6 +218,11 @@ typedef struct vkf_classify_params {
   vkf_long_rule long_texts;
   bool skip_refused;
   const char *const *text_pairs; /* [n_texts]: the second text of each pair; NULL: there are no pairs */
+  /* [n_candidate_labels]: names to choose among, in place of the model's labels; NULL: none */
+  const char *const *candidate_labels;
+  size_t n_candidate_labels;
+  const char *hypothesis_template; /* with {} where the name comes; NULL: "This example is {}." */
+  bool multi_label;                /* any number of the candidates may be true */
 } vkf_classify_params;
 #define VKF_CLASSIFY_PARAMS_INIT .size = sizeof(vkf_classify_params)
 VKF_DEFINE_INIT(vkf_classify_params)
@@ -231,6 +236,13 @@ VKF_DEFINE_INIT(vkf_classify_params)
  * A model of pairs (inference, ranking) gets two texts at once, as its tokenizer joins them. Of a pair that is too long
  * VKF_LONG_TRUNCATE shortens the longer text, then both ("longest_first" of transformers); VKF_LONG_SPLIT is refused,
  * and so are pairs for a model that labels words.
+ *
+ * With candidate_labels a model of inference says which of them fit a text ("zero-shot" of transformers' pipelines; Yin
+ * et al. 2019): the text is the premise, the template with a name the hypothesis. The model must have a label whose
+ * name begins with "entail". `labels` are indexes of candidates, and vkf_result_text(result, label) is the candidate;
+ * `scores` the softmax of entailment over the candidates. With multi_label, or one candidate, they are the softmax of
+ * entailment and contradiction (label 0, or the last one if entailment is label 0) of each alone. Texts that are too
+ * long are shortened or refused as pairs are. VKF_ERROR_ARGUMENT: an empty candidate, or a template without {}.
  *
  * A model with a head for tokens (its class is called ...ForTokenClassification) labels the words of all texts, in
  * order: arrays `texts` [w] int32, the number of the word's text, `labels` [w] and `scores` [w], those of the word's

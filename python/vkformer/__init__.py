@@ -541,10 +541,20 @@ class Session:
             found = result.arrays()["embeddings"]
         return found[0] if isinstance(texts, str) else found
 
-    def classify(self, texts: _Texts, top_k: int = 0, text_pairs: Optional[_Texts] = None) -> Any:
+    def classify(
+        self,
+        texts: _Texts,
+        top_k: int = 0,
+        text_pairs: Optional[_Texts] = None,
+        candidate_labels: Optional[Sequence[str]] = None,
+        hypothesis_template: Optional[str] = None,
+        multi_label: bool = False,
+    ) -> Any:
         """Labels and scores of a text, best first, or a list of them. top_k: so many labels; 0: all.
 
         text_pairs: of each text the second one that belongs to it, for models of pairs (a premise and a hypothesis).
+        candidate_labels: names to choose among, with a model of inference. It is asked hypothesis_template, with {}
+        where the name comes (None: "This example is {}."). multi_label: any number of them may fit.
         A model that labels words gives (word, label, score) for each word of all texts.
         """
         many = _listed(texts)
@@ -554,6 +564,11 @@ class Session:
             if len(second) != len(many):
                 raise ValueError("text_pairs: expected %d, one for each text, found %d" % (len(many), len(second)))
             params.text_pairs = _text_list(second)
+        if candidate_labels is not None:
+            params.candidate_labels = _text_list(list(candidate_labels))
+            params.n_candidate_labels = len(candidate_labels)
+            params.hypothesis_template = None if hypothesis_template is None else hypothesis_template.encode()
+            params.multi_label = multi_label
         with _Result() as result:
             self._call(
                 _lib.vkf_session_classify, _text_list(many), len(many), ctypes.byref(params),

@@ -308,6 +308,10 @@ class ClassifyParams(_Sized):
         ("long_texts", c_int),
         ("skip_refused", c_bool),
         ("text_pairs", POINTER(c_char_p)),
+        ("candidate_labels", POINTER(c_char_p)),
+        ("n_candidate_labels", c_size_t),
+        ("hypothesis_template", c_char_p),
+        ("multi_label", c_bool),
     ]
 
 

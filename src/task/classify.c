@@ -5,6 +5,7 @@
 #include "task/batches.h"
 #include "task/labels.h"
 #include "task/preprocess.h"
+#include "task/zero_shot.h"
 
 enum { IMAGES_AT_ONCE = 16 };
 
@@ -171,31 +172,85 @@ static vkf_status refuse_endless(classifier *c) {
   return VKF_OK;
 }
 
+/* Runs texts [n]. *joined [n][labels]: their scores, to be freed; NULL where words are labelled. */
+static vkf_status run_texts(classifier *c, const char *const *texts, size_t n, const vkf_part_rules *rules,
+                            double **joined) {
+  vkf_env *env = c->session->env;
+  const bool words = c->labels.of_tokens;
+  VKF_CALL(vkf_task_parts_make(c->session, texts, n, rules, &c->parts));
+  VKF_CALL(refuse_endless(c));
+  c->scores = vkf_env_alloc(env, (words ? 1 : c->parts.n) * c->labels.n, sizeof *c->scores);
+  if (!c->scores) return VKF_ERROR_MEMORY;
+  const vkf_batches batches = {&c->parts, VKF_RUN_LOGITS, words ? take_words : take_scores, c};
+  VKF_CALL(vkf_task_batches_run(&batches));
+  if (words) return VKF_OK;
+  *joined = vkf_env_alloc(env, n * c->labels.n, sizeof **joined);
+  if (!*joined) return VKF_ERROR_MEMORY;
+  join_parts(c, *joined);
+  return VKF_OK;
+}
+
+/* A text is skipped if one of its pairs is. */
+static vkf_status report_candidates(const classifier *c, const vkf_zero_shot *z, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const vkf_parts *p = &c->parts;
+  const char **why = vkf_env_alloc(c->session->env, z->n_texts, sizeof *why);
+  vkf_skip_reason *skipped = vkf_env_alloc(c->session->env, z->n_texts, sizeof *skipped);
+  if (!why || !skipped) VKF_TRY(VKF_ERROR_MEMORY);
+  for (size_t i = 0; i < p->n_texts; i++) {
+    const size_t text = i / z->n_candidates;
+    if (!p->why[i] || why[text]) continue;
+    if (!c->params.skip_refused) VKF_FAIL(c->session->env, VKF_ERROR_ARGUMENT, "text %zu: %s", text + 1, p->why[i]);
+    why[text] = p->why[i];
+    skipped[text] = p->skipped[i];
+  }
+  VKF_TRY(vkf_engine_result_skip(result, z->n_texts, skipped, why));
+done:
+  vkf_env_free(c->session->env, skipped);
+  vkf_env_free(c->session->env, why);
+  return st;
+}
+
+/* Which of the candidates fit. */
+static vkf_status classify_candidates(classifier *c, const char *const *texts, size_t n, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  vkf_zero_shot z = {0};
+  double *logits = NULL, *scores = NULL;
+  if (c->labels.of_tokens || c->params.text_pairs)
+    VKF_FAIL(c->session->env, VKF_ERROR_UNSUPPORTED, "candidate labels: expected %s",
+             c->params.text_pairs ? "no pairs of texts, found some" : "a model of inference, found one of words");
+  VKF_TRY(vkf_task_zero_shot_init(&z, &c->labels, &c->params, texts, n));
+  const size_t n_labels = c->labels.n;
+  const vkf_part_rules rules = {.long_texts = c->params.long_texts, .skip_refused = true, .pairs = z.hypotheses};
+  c->labels.scores = VKF_LABELS_PLAIN;
+  VKF_TRY(run_texts(c, z.premises, n * z.n_candidates, &rules, &logits));
+  VKF_TRY(report_candidates(c, &z, result));
+  scores = vkf_env_alloc(c->session->env, n * z.n_candidates, sizeof *scores);
+  if (!scores) VKF_TRY(VKF_ERROR_MEMORY);
+  vkf_task_zero_shot_score(&z, logits, n_labels, scores);
+  c->labels.candidates = c->params.candidate_labels;
+  c->labels.n = z.n_candidates;
+  VKF_TRY(add_best(c, scores, n, result));
+done:
+  vkf_env_free(c->session->env, scores);
+  vkf_env_free(c->session->env, logits);
+  vkf_task_zero_shot_finish(&z);
+  return st;
+}
+
 static vkf_status classify(classifier *c, const char *const *texts, size_t n, vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_part_rules rules = {
       .long_texts = c->params.long_texts, .skip_refused = c->params.skip_refused, .pairs = c->params.text_pairs};
   double *joined = NULL;
-  VKF_TRY(vkf_task_labels_read(c->session, &c->labels));
+  VKF_CALL(vkf_task_labels_read(c->session, &c->labels));
+  if (c->params.candidate_labels) return classify_candidates(c, texts, n, result);
   if (c->labels.of_tokens && rules.pairs)
     VKF_FAIL(c->session->env, VKF_ERROR_UNSUPPORTED,
              "expected a model that labels whole texts for pairs, found one that labels words");
-  VKF_TRY(vkf_task_parts_make(c->session, texts, n, &rules, &c->parts));
-  VKF_TRY(refuse_endless(c));
+  VKF_TRY(run_texts(c, texts, n, &rules, &joined));
   VKF_TRY(vkf_task_parts_report(&c->parts, result));
-  const bool words = c->labels.of_tokens;
-  c->scores = vkf_env_alloc(c->session->env, (words ? 1 : c->parts.n) * c->labels.n, sizeof *c->scores);
-  if (!c->scores) VKF_TRY(VKF_ERROR_MEMORY);
-  const vkf_batches batches = {&c->parts, VKF_RUN_LOGITS, words ? take_words : take_scores, c};
-  VKF_TRY(vkf_task_batches_run(&batches));
-  if (words) {
-    VKF_TRY(add_words(c, result));
-  } else {
-    joined = vkf_env_alloc(c->session->env, n * c->labels.n, sizeof *joined);
-    if (!joined) VKF_TRY(VKF_ERROR_MEMORY);
-    join_parts(c, joined);
-    VKF_TRY(add_best(c, joined, n, result));
-  }
+  VKF_TRY(c->labels.of_tokens ? add_words(c, result) : add_best(c, joined, n, result));
 done:
   vkf_env_free(c->session->env, joined);
   return st;

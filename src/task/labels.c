@@ -72,17 +72,23 @@ vkf_status vkf_task_labels_best(const vkf_labels *l, const double *scores, size_
   return VKF_OK;
 }
 
-vkf_status vkf_task_labels_add(const vkf_labels *l, vkf_result *result) {
-  vkf_status st = VKF_OK;
+vkf_status vkf_task_labels_name(const vkf_labels *l, size_t i, char storage[VKF_LABEL_NAME], const char **out) {
+  char key[VKF_LABEL_NAME];
+  snprintf(key, sizeof key, "%zu", i);
+  snprintf(storage, VKF_LABEL_NAME, "LABEL_%zu", i);
+  *out = l->candidates ? l->candidates[i] : storage;
+  if (l->candidates) return VKF_OK;
   vkf_file_value names = vkf_file_json_member(vkf_file_json_root(l->json), "id2label");
-  char key[32];
-  for (size_t i = 0; i < l->n && st == VKF_OK; i++) {
+  vkf_file_value value = vkf_file_json_member(names, key);
+  return vkf_file_json_kind(value) == VKF_FILE_STRING ? vkf_file_json_as_string(value, out) : VKF_OK;
+}
+
+vkf_status vkf_task_labels_add(const vkf_labels *l, vkf_result *result) {
+  for (size_t i = 0; i < l->n; i++) {
+    char storage[VKF_LABEL_NAME];
     const char *name = NULL;
-    snprintf(key, sizeof key, "%zu", i);
-    vkf_file_value value = vkf_file_json_member(names, key);
-    if (vkf_file_json_kind(value) == VKF_FILE_STRING) st = vkf_file_json_as_string(value, &name);
-    snprintf(key, sizeof key, "LABEL_%zu", i);
-    if (st == VKF_OK) st = vkf_engine_result_add_text(result, name ? name : key);
+    VKF_CALL(vkf_task_labels_name(l, i, storage, &name));
+    VKF_CALL(vkf_engine_result_add_text(result, name));
   }
-  return st;
+  return VKF_OK;
 }

@@ -392,6 +392,17 @@ static void test_pairs(void **state) {
   program_must("printf 'w5\\tw6\\tw7\\n' | $V classify $T/labels --pairs --invalid fail", 4, NULL, "found 2 tabs");
   program_must("printf 'w5\\tw6\\n' | $V classify $T/labels --pairs --long split", 2, NULL, "found split");
   program_must("$V classify $T/vit --pairs $I/rgb.png", 2, NULL, "found one of images");
+  program_must("cp -r $T/inference $T/judge && sed -i s/LABEL_2/entailment/ $T/judge/config.json", 0, "", "");
+  must_print(
+      "$V classify $T/judge --candidate-labels ' w7 w8,,w9 ' --hypothesis-template {} --multi-label w5 'w5 w6' | "
+      "sed 's/ 0[.][0-9]*/ X/g;s/w9 X  w7 w8 X/ok/;s/w7 w8 X  w9 X/ok/'",
+      "ok\nok\n");
+  program_must("$V classify $T/judge --candidate-labels ' ,' w5", 2, NULL, "expected names, found ' ,'");
+  program_must("$V classify $T/judge --candidate-labels a --hypothesis-template b w5", 2, NULL, "{} in it, found 'b'");
+  program_must("$V classify $T/judge --candidate-labels a --pairs w5", 2, NULL, "expected no --pairs with it");
+  program_must("$V classify $T/judge --multi-label w5", 2, NULL, "--multi-label: expected --candidate-labels as well");
+  program_must("$V classify $T/judge --candidate-labels a --long split w5", 2, NULL, "found split");
+  program_must("$V classify $T/vit --candidate-labels a $I/rgb.png", 2, NULL, "found one of images");
   must_print("printf 'w5\\tw6\\n\\t\\n' | $V classify $T/verdicts --pairs --json 2>/dev/null | grep -c skipped", "1\n");
   static const char *const bart[] = {"0 <s>", "1 <pad>", "2 </s>", "3 <unk>"}; /* its tokenizer adds no end */
   assert_int_equal(program_run("cp -r $T/inference $T/endless"), 0);

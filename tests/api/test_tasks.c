@@ -345,6 +345,89 @@ static void classify_pairs(void **state) {
   bench_close(&b);
 }
 
+enum { CANDIDATES = 3 };
+static const char *const candidates[CANDIDATES] = {"w20", "w21 w22", "w23"};
+
+/* The scores of candidates are those that the logits of each pair alone give; entails, denies: labels of the model. */
+static void expect_candidates(bench *b, const char *text, const vkf_result *result, size_t row, bool multi,
+                              size_t entails, size_t denies) {
+  const int32_t *labels = (const int32_t *)vkf_result_find(result, "labels")->data + row * CANDIDATES;
+  const double *scores = (const double *)vkf_result_find(result, "scores")->data + row * CANDIDATES;
+  double alone[CANDIDATES], sum = 0;
+  float logits[CANDIDATES][3];
+  for (size_t i = 0; i < CANDIDATES; i++) {
+    char hypothesis[64];
+    snprintf(hypothesis, sizeof hypothesis, "w9 %s w8", candidates[i]);
+    vkf_result *pass = forward_pair(b, text, hypothesis, false);
+    memcpy(logits[i], vkf_result_f32(pass, "logits", NULL), sizeof logits[i]);
+    vkf_result_destroy(&pass);
+    sum += exp((double)logits[i][entails]);
+  }
+  for (size_t i = 0; i < CANDIDATES; i++) {
+    const double yes = exp((double)logits[i][entails]), no = exp((double)logits[i][denies]);
+    alone[i] = multi ? yes / (yes + no) : yes / sum;
+  }
+  for (size_t i = 0; i < CANDIDATES; i++) {
+    expect_near(text, scores[i], alone[labels[i]]);
+    if (i > 0) assert_true(scores[i] <= scores[i - 1] && labels[i] != labels[i - 1]);
+    assert_string_equal(vkf_result_text(result, (size_t)labels[i]), candidates[labels[i]]);
+  }
+}
+
+static void classify_candidates(void **state) {
+  (void)state;
+  bench b;
+  vkf_result *result = NULL;
+  vkf_classify_params params;
+  make_texts("");
+  const char *const list[] = {"w5 w6", texts[7], "w7 w5 w10"}, *const empty[] = {"w20", ""};
+  program_must(
+      "cp -r $T/inference $T/judge && sed -i s/LABEL_0/no/\\;s/LABEL_2/Entailment/ $T/judge/config.json && "
+      "cp -r $T/inference $T/turned && sed -i s/LABEL_0/entails/ $T/turned/config.json",
+      0, "", "");
+  for (size_t k = 0; k < 2; k++) {
+    bench_open(&b, k ? "turned" : "judge");
+    vkf_classify_params_init(&params);
+    params.candidate_labels = candidates;
+    params.n_candidate_labels = CANDIDATES;
+    params.hypothesis_template = "w9 {} w8";
+    refused(&b, vkf_session_classify(session_of(b.model), list, 3, &params, &result), VKF_ERROR_ARGUMENT,
+            "text 2: expected at most 40 tokens, the model's positions, found ");
+    params.skip_refused = true;
+    for (int multi = 0; multi < 2; multi++) {
+      params.multi_label = multi;
+      driver_ok(&b.d, vkf_session_classify(session_of(b.model), list, 3, &params, &result));
+      expect_candidates(&b, list[0], result, 0, multi, k ? 0 : 2, k ? 2 : 0);
+      expect_candidates(&b, list[2], result, 2, multi, k ? 0 : 2, k ? 2 : 0);
+      expect_skipped(result, 1, VKF_SKIP_LONG, "expected at most 40 tokens");
+      assert_int_equal(((const int32_t *)vkf_result_find(result, "labels")->data)[CANDIDATES], -1);
+      assert_int_equal(vkf_result_text_count(result), CANDIDATES);
+      vkf_result_destroy(&result);
+    }
+    params.hypothesis_template = "w9";
+    refused(&b, vkf_session_classify(session_of(b.model), list, 1, &params, &result), VKF_ERROR_ARGUMENT,
+            "expected {} in it, found \"w9\"");
+    params.hypothesis_template = NULL;
+    params.candidate_labels = empty;
+    params.n_candidate_labels = 2;
+    refused(&b, vkf_session_classify(session_of(b.model), list, 1, &params, &result), VKF_ERROR_ARGUMENT,
+            "found an empty one");
+    params.n_candidate_labels = 0;
+    refused(&b, vkf_session_classify(session_of(b.model), list, 1, &params, &result), VKF_ERROR_ARGUMENT,
+            "expected at least one, found none");
+    params.n_candidate_labels = 1;
+    params.text_pairs = candidates;
+    refused(&b, vkf_session_classify(session_of(b.model), list, 1, &params, &result), VKF_ERROR_UNSUPPORTED,
+            "expected no pairs of texts");
+    bench_close(&b);
+  }
+  bench_open(&b, "inference");
+  params.text_pairs = NULL;
+  refused(&b, vkf_session_classify(session_of(b.model), list, 1, &params, &result), VKF_ERROR_UNSUPPORTED,
+          "begins with \"entail\", found none");
+  bench_close(&b);
+}
+
 /* The scores of a text that was split are the mean of its parts', by their tokens. */
 static void classify_parts(void **state) {
   (void)state;
@@ -941,10 +1024,10 @@ static void every_allocation(void **state) {
 
 PROGRAM_MAIN(word_models, cmocka_unit_test(embed_in_batches), cmocka_unit_test(embed_without_device_memory),
              cmocka_unit_test(embed_what_is_refused), cmocka_unit_test(params_that_grow),
-             cmocka_unit_test(classify_texts), cmocka_unit_test(classify_pairs), cmocka_unit_test(classify_parts),
-             cmocka_unit_test(classify_as_the_folder_says), cmocka_unit_test(classify_words),
-             cmocka_unit_test(classify_images), cmocka_unit_test(fill_masks), cmocka_unit_test(generate_texts),
-             cmocka_unit_test(generate_what_fails), cmocka_unit_test(generate_texts_that_come),
-             cmocka_unit_test(generate_up_to_the_positions), cmocka_unit_test(generate_until_told),
-             cmocka_unit_test(translate_parts), cmocka_unit_test(unknown_tokens), cmocka_unit_test(examples),
-             cmocka_unit_test(every_allocation))
+             cmocka_unit_test(classify_texts), cmocka_unit_test(classify_pairs), cmocka_unit_test(classify_candidates),
+             cmocka_unit_test(classify_parts), cmocka_unit_test(classify_as_the_folder_says),
+             cmocka_unit_test(classify_words), cmocka_unit_test(classify_images), cmocka_unit_test(fill_masks),
+             cmocka_unit_test(generate_texts), cmocka_unit_test(generate_what_fails),
+             cmocka_unit_test(generate_texts_that_come), cmocka_unit_test(generate_up_to_the_positions),
+             cmocka_unit_test(generate_until_told), cmocka_unit_test(translate_parts), cmocka_unit_test(unknown_tokens),
+             cmocka_unit_test(examples), cmocka_unit_test(every_allocation))

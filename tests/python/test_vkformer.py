@@ -424,6 +424,23 @@ class TestEncoders(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "expected 2, one for each text, found 1"):
             session.classify(["w5", "w7"], text_pairs="w6")
 
+    def test_classify_candidates(self):
+        model = word_model("bert-sequence-classification", 120, self.specials)
+        with open(os.path.join(model, "config.json"), encoding="utf-8") as f:
+            config = json.load(f)
+        config["id2label"] = {str(i): "entailment" if i == 1 else "no" for i in range(len(config["id2label"]))}
+        with open(os.path.join(model, "config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        session = vkformer.Model(model).session()
+        for multi in (False, True):
+            line, = json_lines("classify", model, "--json", "--candidate-labels", "w6, w9", "--hypothesis-template",
+                               "w5 {}", *["--multi-label"] * multi, "w7 w8")
+            found = session.classify(
+                "w7 w8", candidate_labels=["w6", "w9"], hypothesis_template="w5 {}", multi_label=multi)
+            self.assertEqual([name for name, _ in found], [label["label"] for label in line["labels"]])
+            for (_, a), label in zip(found, line["labels"]):
+                self.assertAlmostEqual(a, label["score"], 9)
+
 
 if __name__ == "__main__":
     try:
