@@ -24,6 +24,7 @@ typedef struct vkf_part_rules {
   bool skip_refused;        /* else a refused text is VKF_ERROR_ARGUMENT */
   bool keeps_end;           /* truncated texts keep their last words */
   bool refuses_blanks;      /* texts without a word */
+  bool are_targets;         /* texts in the language to translate into */
   bool takes_all;           /* any number of tokens: the caller cuts ids */
   const char *const *pairs; /* the second text of each, which is not split; NULL: none */
   const char *prefix;       /* before every part; NULL: none */

@@ -80,11 +80,23 @@ done:
   return st;
 }
 
-static vkf_status make_parts(scorer *s, const char *const *texts, size_t n, const char *what, vkf_parts *out) {
-  const vkf_part_rules rules = {.long_texts = VKF_LONG_REFUSE};
+static vkf_status make_parts(scorer *s, const char *const *texts, size_t n, bool are_targets, vkf_parts *out) {
+  const vkf_part_rules rules = {.long_texts = VKF_LONG_REFUSE, .are_targets = are_targets};
   const vkf_status st = vkf_task_parts_make(s->session, texts, n, &rules, out);
-  if (st) vkf_env_prefix(s->session->env, st, "%s ", what);
+  if (st) vkf_env_prefix(s->session->env, st, are_targets ? "target " : "source ");
   return st;
+}
+
+/* The last id of a target is looked up in the logits and not fed. */
+static vkf_status check_targets(const scorer *s) {
+  const uint32_t vocab = vkf_model_net_info(s->session->model->net)->target_vocab;
+  for (size_t i = 0; i < s->targets.n; i++)
+    for (uint32_t t = 0; t < s->targets.at[i].n; t++)
+      if (s->targets.at[i].ids[t] < 0 || (uint32_t)s->targets.at[i].ids[t] >= vocab)
+        return vkf_env_fail(s->session->env, VKF_ERROR_ARGUMENT,
+                            "target text %zu: expected ids below the vocabulary's size %u, found %d", i + 1, vocab,
+                            (int)s->targets.at[i].ids[t]);
+  return VKF_OK;
 }
 
 static vkf_status score(scorer *s, const char *const *sources, const char *const *targets, size_t n,
@@ -93,8 +105,9 @@ static vkf_status score(scorer *s, const char *const *sources, const char *const
   VKF_CALL(vkf_engine_derive_generation(s->session, NULL, NULL, config_json, &s->config));
   s->start = vkf_decode_generation_start(&s->config);
   VKF_CALL(check(s));
-  VKF_CALL(make_parts(s, sources, n, "source", &s->sources));
-  VKF_CALL(make_parts(s, targets, n, "target", &s->targets));
+  VKF_CALL(make_parts(s, sources, n, false, &s->sources));
+  VKF_CALL(make_parts(s, targets, n, true, &s->targets));
+  VKF_CALL(check_targets(s));
   for (size_t i = 0; i < n; i++) s->longest = VKF_MAX(s->longest, s->targets.at[i].n);
   VKF_CALL(vkf_engine_result_create(s->session->env, &s->result));
   VKF_CALL(vkf_engine_result_add(s->result, "ids", VKF_I32, 2, (size_t[]){n, s->longest}, &data));

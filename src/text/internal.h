@@ -407,6 +407,8 @@ typedef struct vkf_text_languages {
   int32_t before;  /* what is put before every text with special tokens: the target language; 0: nothing */
 } vkf_text_languages;
 
+/* tokenizer_class of tokenizer_config.json, else of config.json; NULL: none. */
+const char *vkf_text_class_name(const json_t *tokenizer_config, const json_t *config);
 /* "BertTokenizerFast" is of the class "Bert". */
 bool vkf_text_is_class(const char *name, const char *wanted);
 
@@ -422,9 +424,10 @@ struct vkf_text_tokenizer {
   vkf_text_added added;
   vkf_text_step *normalizers, *pretokenizers, *postprocessors, *decoders;
   vkf_text_languages languages;
-  vkf_text_special uses;   /* of special tokens */
-  vkf_text_string *pieces; /* [n_pieces] by id, the model's and the added ones; data NULL: none */
-  bool *special;           /* [n_pieces] */
+  vkf_text_tokenizer *of_targets; /* NULL: this one */
+  vkf_text_special uses;          /* of special tokens */
+  vkf_text_string *pieces;        /* [n_pieces] by id, the model's and the added ones; data NULL: none */
+  bool *special;                  /* [n_pieces] */
   size_t n_pieces;
   bool cleans_up; /* texts, after the decoders */
 };

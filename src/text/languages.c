@@ -82,8 +82,13 @@ bool vkf_text_is_class(const char *name, const char *wanted) {
   return strcmp(name + n, "Tokenizer") == 0 || strcmp(name + n, "TokenizerFast") == 0;
 }
 
+const char *vkf_text_class_name(const json_t *tokenizer_config, const json_t *config) {
+  const char *name = json_string_value(json_object_get(tokenizer_config, "tokenizer_class"));
+  return name != NULL ? name : json_string_value(json_object_get(config, "tokenizer_class"));
+}
+
 static const scheme *find_scheme(const json_t *tokenizer_config, const json_t *config) {
-  const char *class_name = json_string_value(json_object_get(tokenizer_config, "tokenizer_class"));
+  const char *class_name = vkf_text_class_name(tokenizer_config, config);
   const char *model_type = json_string_value(json_object_get(config, "model_type"));
   const char *codes = json_string_value(json_object_get(tokenizer_config, "language_codes"));
   for (size_t i = 0; i < VKF_COUNT(SCHEMES); i++) {

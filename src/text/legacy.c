@@ -42,9 +42,8 @@ static vkf_status find_class(vkf_text_legacy *o) {
   vkf_status st = VKF_OK;
   json_t *config = NULL;
   VKF_TRY(vkf_text_load_object(o->loader, &o->files->config, &config));
-  const char *class_name = json_string_value(json_object_get(o->config, "tokenizer_class"));
+  const char *class_name = vkf_text_class_name(o->config, config);
   const char *model_type = json_string_value(json_object_get(config, "model_type"));
-  if (class_name == NULL) class_name = json_string_value(json_object_get(config, "tokenizer_class"));
   for (size_t i = 0; i < VKF_COUNT(CLASSES) && o->row == NULL; i++) {
     bool found = class_name != NULL ? vkf_text_is_class(class_name, CLASSES[i].class_name)
                                     : model_type != NULL && strcmp(model_type, CLASSES[i].model_type) == 0;

@@ -63,10 +63,15 @@ void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer) {
   if (dead == NULL) return;
   for (vkf_text_pattern_list *link = dead->patterns; link != NULL; link = link->next)
     vkf_text_pattern_finish(link->pattern);
+  vkf_text_tokenizer_destroy(&dead->of_targets);
   vkf_text_model_finish(&dead->model);
   vkf_arena_finish(&dead->arena);
   vkf_env_free(dead->env, dead);
   *tokenizer = NULL;
+}
+
+vkf_text_tokenizer *vkf_text_tokenizer_of_targets(vkf_text_tokenizer *tokenizer) {
+  return tokenizer->of_targets ? tokenizer->of_targets : tokenizer;
 }
 
 /* ---- encoding ---------------------------------------------------------------------------------------------------- */

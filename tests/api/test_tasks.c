@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "support/driver.h"
+#include "support/small_spm.h"
 #include "support/softmax.h"
 #include "support/word_models.h"
 
@@ -891,6 +892,50 @@ static void translate_parts(void **state) {
   bench_close(&b);
 }
 
+static void write_bytes(const char *folder, const char *name, const void *data, size_t n) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s/%s", program_folder, folder, name);
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(data, 1, n, file), n);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* Marian's older files: target.spm cuts what is given of a translation, and what is to be scored. */
+static void targets_of_marian(void **state) {
+  (void)state;
+  bench b;
+  vkf_result *result = NULL;
+  bytes source = small_spm(unigram, 2), target = small_spm(unigram, 2);
+  char vocab[4096] = "{\"<pad>\":0,\"<unk>\":1,\"" MARK "\":2,\"ab\":3,\"" MARK "ab\":4,\"</s>\":36";
+  for (int i = 5; i < 150; i++)
+    if (i != 36) snprintf(vocab + strlen(vocab), sizeof vocab - strlen(vocab), ",\"w%d\":%d", i, i);
+  strcat(vocab, "}");
+  put_piece(&target, MARK "ab", 0, NORMAL);
+  program_must("mkdir $T/spm && cp $T/marian/*.safetensors $T/marian/config.json $T/spm", 0, "", "");
+  write_bytes("spm", "source.spm", source.data, source.n);
+  write_bytes("spm", "target.spm", target.data, target.n);
+  write_bytes("spm", "vocab.json", vocab, strlen(vocab));
+  const char *text = "ab", *prefix = "ab ab";
+  bench_open(&b, "spm");
+  driver_ok(&b.d, vkf_session_score(session_of(b.model), &text, &text, 1, NULL, &result));
+  assert_memory_equal(array_of(result, "ids", VKF_I32, 2, 1), ((const int32_t[]){4, 36}), 2 * sizeof(int32_t));
+  vkf_result_destroy(&result);
+  const vkf_generate_params params = {
+      VKF_GENERATE_PARAMS_INIT, .config_json = "{\"max_new_tokens\": 5, \"num_beams\": 1}", .target_prefixes = &prefix};
+  driver_ok(&b.d, vkf_session_translate(session_of(b.model), &text, 1, &params, &result));
+  assert_memory_equal(array_of(result, "sequences", VKF_I32, 2, 1), ((const int32_t[]){0, 4, 4}), 3 * sizeof(int32_t));
+  vkf_result_destroy(&result);
+  bench_close(&b);
+  write_tokenizer("marian", 200, (const char *const[]){"0 <pad>", "36 <eos>"}, 2, NULL, NULL); /* of 150 */
+  bench_open(&b, "marian");
+  text = "w41", prefix = "w42 w180";
+  refused(&b, vkf_session_score(session_of(b.model), &text, &prefix, 1, NULL, &result), VKF_ERROR_ARGUMENT,
+          "target text 1: expected ids below the vocabulary's size 150, found 180");
+  bench_close(&b);
+  write_tokenizer("marian", 150, (const char *const[]){"0 <pad>", "36 <eos>"}, 2, NULL, NULL);
+}
+
 /* Words [n] of a text, as tokens of a text of words are. */
 static size_t split_words(char *text, char *words[MAX_WORDS]) {
   size_t n = 0;
@@ -1029,5 +1074,6 @@ PROGRAM_MAIN(word_models, cmocka_unit_test(embed_in_batches), cmocka_unit_test(e
              cmocka_unit_test(classify_words), cmocka_unit_test(classify_images), cmocka_unit_test(fill_masks),
              cmocka_unit_test(generate_texts), cmocka_unit_test(generate_what_fails),
              cmocka_unit_test(generate_texts_that_come), cmocka_unit_test(generate_up_to_the_positions),
-             cmocka_unit_test(generate_until_told), cmocka_unit_test(translate_parts), cmocka_unit_test(unknown_tokens),
-             cmocka_unit_test(examples), cmocka_unit_test(every_allocation))
+             cmocka_unit_test(generate_until_told), cmocka_unit_test(translate_parts),
+             cmocka_unit_test(targets_of_marian), cmocka_unit_test(unknown_tokens), cmocka_unit_test(examples),
+             cmocka_unit_test(every_allocation))

@@ -248,18 +248,20 @@ static void templates(void **state) {
       "\"special_tokens\": {\"</s>\": {\"ids\": [2]}, \"eng_Latn\": {\"ids\": [3]}}},"
       "\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"<unk>\": 0, \"a\": 1}, \"unk_token\": \"<unk>\"}}";
   static const struct {
-    const char *config, *before, *after; /* ids without and with a language */
+    const char *config, *before, *after, *model; /* ids without and with a language; config.json */
   } rows[] = {
-      {"{}", "1 2 3", "1 2 4"},
-      {"{\"tokenizer_class\": \"NllbTokenizer\"}", "3 1 2", "4 1 2"},
-      {"{\"tokenizer_class\": \"NllbTokenizerFast\", \"src_lang\": \"zho_Hans\"}", "4 1 2", "4 1 2"},
-      {"{\"tokenizer_class\": \"NllbTokenizer\", \"legacy_behaviour\": true}", "1 2 3", "1 2 4"},
+      {"{}", "1 2 3", "1 2 4", "{}"},
+      {"{}", "3 1 2", "4 1 2", "{\"model_type\": \"m2m_100\", \"tokenizer_class\": \"NllbTokenizer\"}"},
+      {"{\"tokenizer_class\": \"NllbTokenizer\"}", "3 1 2", "4 1 2", "{}"},
+      {"{\"tokenizer_class\": \"NllbTokenizerFast\", \"src_lang\": \"zho_Hans\"}", "4 1 2", "4 1 2", "{}"},
+      {"{\"tokenizer_class\": \"NllbTokenizer\", \"legacy_behaviour\": true}", "1 2 3", "1 2 4", "{}"},
   };
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_env env;
     int32_t begin;
     vkf_text_files files = {.tokenizer = file_of(json, "tokenizer.json"),
-                            .tokenizer_config = file_of(rows[i].config, "tokenizer_config.json")};
+                            .tokenizer_config = file_of(rows[i].config, "tokenizer_config.json"),
+                            .config = file_of(rows[i].model, "config.json")};
     vkf_text_tokenizer *tokenizer = open_files(&env, &files);
     assert_ids(tokenizer, &env, "a", rows[i].before);
     assert_int_equal(vkf_text_tokenizer_set_source_language(tokenizer, "zho_Hans"), VKF_OK);

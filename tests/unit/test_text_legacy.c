@@ -123,6 +123,44 @@ static void marian(void **state) {
   assert_round(&files, "ab cc c", "2 3 2 4 2 1 0", "ab cc ");
 }
 
+static void assert_target_ids(const vkf_text_files *files, const char *text, const char *want) {
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  vkf_text_tokenizer *tokenizer = NULL;
+  vkf_text_ids ids;
+  char got[200];
+  vkf_text_ids_init(&ids, &env);
+  if (vkf_text_tokenizer_create(&env, files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
+  vkf_text_tokenizer *target = vkf_text_tokenizer_of_targets(tokenizer);
+  assert_int_equal(vkf_text_tokenizer_encode(target, text, strlen(text), true, &ids), VKF_OK);
+  list_ids(got, sizeof got, &ids);
+  assert_string_equal(got, want);
+  vkf_text_ids_finish(&ids);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+/* The pieces of a target are those of target.spm, and what one of the two lacks is unknown in its texts alone. */
+static void marian_targets(void **state) {
+  (void)state;
+  bytes source = small_spm(unigram, 2), target = small_spm(unigram, 2);
+  put_piece(&target, MARK "ab", 0, NORMAL);
+  vkf_text_files files = {
+      .spm = file_of_bytes(&source, "source.spm"),
+      .target_spm = file_of_bytes(&target, "target.spm"),
+      .config = file_of("{\"model_type\":\"marian\"}", "config.json"),
+      .vocab = file_of("{\"</s>\":0,\"<unk>\":1,\"" MARK "\":2,\"ab\":3,\"" MARK "ab\":4,\">>es<<\":5,\"<pad>\":6}",
+                       "vocab.json")};
+  assert_round(&files, "ab", "2 3 0", "ab");
+  assert_target_ids(&files, "ab", "4 0");
+  files.spm = files.target_spm;
+  files.target_spm = file_of_bytes(&source, "target.spm");
+  assert_round(&files, "ab", "4 0", "ab");
+  assert_target_ids(&files, "ab", "2 3 0");
+  files.target_spm = files.spm;
+  assert_target_ids(&files, "ab", "4 0");
+}
+
 static const char vocab_json[] =
     "{\"<s>\":0,\"</s>\":1,\"<unk>\":2,\"<pad>\":3,\"<mask>\":4,\"a\":5,\"b\":6,\"ab\":7,\"\xC4\xA0\":8,"
     "\"\xC4\xA0"
@@ -324,6 +362,7 @@ int main(void) {
       cmocka_unit_test(recorded_sentencepiece),
       cmocka_unit_test(sentencepiece_classes),
       cmocka_unit_test(marian),
+      cmocka_unit_test(marian_targets),
       cmocka_unit_test(byte_level_and_wordpiece),
       cmocka_unit_test(pairs_of_texts),
       cmocka_unit_test(defaults),
