@@ -4,7 +4,8 @@
 #include <string.h>
 
 uint32_t vkf_decode_batch_slots(const vkf_generation_config *config, uint32_t B) {
-  return B * vkf_decode_search_copies(config) * vkf_decode_search_rows(config);
+  const uint64_t rows = (uint64_t)vkf_decode_search_copies(config) * vkf_decode_search_rows(config);
+  return rows > UINT32_MAX || rows * B > UINT32_MAX ? UINT32_MAX : (uint32_t)(rows * B);
 }
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */

@@ -106,7 +106,7 @@ void vkf_decode_marks_finish(vkf_id_marks *marks) {
 }
 
 uint32_t vkf_decode_max_edits(const vkf_generation_config *c, uint32_t length, uint32_t source_length) {
-  uint32_t n = c->sequence_bias.n + c->bad_words.n + c->suppress.n + c->begin_suppress.n;
+  uint64_t n = (uint64_t)c->sequence_bias.n + c->bad_words.n + c->suppress.n + c->begin_suppress.n;
   if (c->encoder_repetition_penalty != 1.0) n += source_length;
   if (c->repetition_penalty != 1.0) n += length;
   if (c->length_decay.factor != 1.0) n += c->eos.n;
@@ -114,7 +114,7 @@ uint32_t vkf_decode_max_edits(const vkf_generation_config *c, uint32_t length, u
   if (c->encoder_no_repeat_ngram_size > 0) n += source_length;
   if (c->min_new_tokens == VKF_NOT_GIVEN ? c->min_length > 0 : c->min_new_tokens > 0) n += c->eos.n;
   uint32_t forced = VKF_MAX(c->forced_bos == VKF_NO_TOKEN ? 0 : 2, c->forced_eos.n == 0 ? 0 : 1 + c->forced_eos.n);
-  return n + forced;
+  return (uint32_t)VKF_MIN(n + forced, UINT32_MAX);
 }
 
 uint32_t vkf_decode_processors_begin(const vkf_processors *p) {

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "decode/batch.h"
 #include "decode/processors.h"
 #include "support/folder.h"
 
@@ -43,6 +44,16 @@ static void defaults(void **state) {
   assert_true(c.num_beams == 1 && c.num_return_sequences == 1 && c.length_penalty == 1.0);
   assert_int_equal(vkf_decode_generation_length(&c, 3, 77), 77);
   assert_int_equal(vkf_decode_max_edits(&c, 100, 100), 0);
+  c.repetition_penalty = 1.5; /* sums that 32 bits do not hold stay at the most they hold */
+  c.no_repeat_ngram_size = 2;
+  c.bad_words.n = 7;
+  assert_int_equal(vkf_decode_max_edits(&c, 100, 100), 207);
+  assert_int_equal(vkf_decode_max_edits(&c, UINT32_MAX / 2, 1), UINT32_MAX);
+  c.bad_words.n = 0;
+  assert_int_equal(vkf_decode_batch_slots(&c, 3), 3);
+  c.num_beams = c.num_return_sequences = 1 << 16;
+  c.return_alternatives = true;
+  assert_int_equal(vkf_decode_batch_slots(&c, 1), UINT32_MAX);
   done(&c);
 }
 
