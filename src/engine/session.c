@@ -49,6 +49,30 @@ static void destroy(vkf_session **session) {
   *session = NULL;
 }
 
+/* Makes a session known, and busy, so that closing its model waits until it is made. False: the model is being closed.
+ */
+static bool enter(vkf_session *s) {
+  pthread_mutex_lock(&s->ctx->lock);
+  const bool is_open = !atomic_load(&s->model->is_closing);
+  if (is_open) {
+    pthread_mutex_lock(&s->busy);
+    s->next = s->ctx->sessions;
+    s->ctx->sessions = s;
+  }
+  pthread_mutex_unlock(&s->ctx->lock);
+  return is_open;
+}
+
+/* Forgets a session that is busy. */
+static void leave(vkf_session *s) {
+  vkf_session **at = &s->ctx->sessions;
+  pthread_mutex_lock(&s->ctx->lock);
+  while (*at != s) at = &(*at)->next;
+  *at = s->next;
+  pthread_mutex_unlock(&s->ctx->lock);
+  pthread_mutex_unlock(&s->busy);
+}
+
 vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params, vkf_session **out) {
   if (!model) return VKF_ERROR_ARGUMENT;
   vkf_status st = VKF_OK;
@@ -62,6 +86,7 @@ vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params
   }
   vkf_session_params p;
   vkf_env env; /* several threads may create sessions at once */
+  bool is_listed = false;
   *out = NULL;
   vkf_env_init_child(&env, &ctx->env);
   vkf_session *s = vkf_env_alloc(&env, 1, sizeof *s);
@@ -74,8 +99,8 @@ vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params
   pthread_mutex_init(&s->busy, NULL);
   s->created = vkf_clock_ns();
   VKF_TRY(VKF_PARAMS_READ(s->env, vkf_session_params, params, &p));
-  if (atomic_load(&model->is_closing))
-    VKF_FAIL(s->env, VKF_ERROR_ARGUMENT, "expected a model that is open, found one that was closed");
+  is_listed = enter(s);
+  if (!is_listed) VKF_FAIL(s->env, VKF_ERROR_ARGUMENT, "expected a model that is open, found one that was closed");
   s->kv_cache_bytes = p.kv_cache_bytes;
   VKF_TRY(make_backend(s));
   s->backend->should_stop = p.should_stop;
@@ -83,31 +108,26 @@ vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params
   vkf_engine_plan_cache_init(&s->plan_cache, s->env, s->backend, model->net, model->weights);
   VKF_TRY(vkf_engine_slots_create(s, &p, &s->slots));
 done:
-  if (st) env = s ? s->own : env;
-  if (st) destroy(&s);
-  pthread_mutex_lock(&ctx->lock);
-  if (s) {
-    s->next = ctx->sessions;
-    ctx->sessions = s;
-  } else {
+  if (st) {
+    env = s ? s->own : env;
+    if (is_listed) leave(s);
+    destroy(&s);
+    pthread_mutex_lock(&ctx->lock);
     vkf_env_clear(&ctx->env);
     vkf_env_fail(&ctx->env, st, "%s", env.message);
+    pthread_mutex_unlock(&ctx->lock);
+  } else {
+    pthread_mutex_unlock(&s->busy);
   }
-  pthread_mutex_unlock(&ctx->lock);
   *out = s;
   return st;
 }
 
 void vkf_session_destroy(vkf_session **session) {
   if (!session || !*session || vkf_env_refuses(&(*session)->own, "vkf_session_destroy")) return;
-  vkf_session *s = *session, **at = &s->ctx->sessions;
-  pthread_mutex_lock(&s->busy); /* a call of another thread ends first */
-  free_parts(s);
-  pthread_mutex_lock(&s->ctx->lock);
-  while (*at != s) at = &(*at)->next;
-  *at = s->next;
-  pthread_mutex_unlock(&s->ctx->lock);
-  pthread_mutex_unlock(&s->busy);
+  pthread_mutex_lock(&(*session)->busy); /* a call of another thread ends first */
+  free_parts(*session);
+  leave(*session);
   destroy(session);
 }
 
