@@ -289,8 +289,9 @@ VKF_API vkf_status vkf_device_store_times(vkf_device *dev, const vkf_kernel_time
 /* Writes the times of this device to a file for other machines. VKF_ERROR_ARGUMENT: there are none. */
 VKF_API vkf_status vkf_device_export_times(vkf_device *dev, const char *path);
 /* Reads such a file of any device: times of the same device are used first, then those of its architecture, then those
- * of its vendor. Times of kernels that this library does not have are ignored. n_times: NULL, or it gets how many times
- * were read. */
+ * of its vendor. Times of kernels that this library does not have are ignored; those of a library with other kernels
+ * are left out, and the log says so. n_times: NULL, or it gets how many times were taken. VKF_ERROR_FILE: the file
+ * cannot be read, or nothing can be kept, as above; VKF_ERROR_FORMAT: it is no such file. */
 VKF_API vkf_status vkf_device_import_times(vkf_device *dev, const char *path, size_t *n_times);
 
 typedef struct vkf_bench_params {

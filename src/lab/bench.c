@@ -15,7 +15,7 @@
 
 /* ---- timing ------------------------------------------------------------------------------------------------------ */
 
-enum { MAX_CANDIDATES = 128, MAX_COPIES = 64 };
+enum { MAX_CANDIDATES = 512, MAX_COPIES = 64 };
 #define COLD_BYTES (UINT64_C(256) << 20)
 
 typedef struct candidate {
@@ -119,7 +119,9 @@ static vkf_status add_candidate(bench *b, const vkf_variant *variant, const vkf_
   vkf_kern_name(variant, c->name, sizeof c->name);
   for (uint32_t i = 0; i < b->n; i++)
     if (!strcmp(b->candidates[i].name, c->name)) return VKF_OK;
-  if (b->n == MAX_CANDIDATES) return VKF_OK;
+  if (b->n == MAX_CANDIDATES)
+    return vkf_env_fail(b->env, VKF_ERROR_UNSUPPORTED, "%s: expected at most %d kernels to time, found more",
+                        b->problem, MAX_CANDIDATES);
   for (uint32_t i = 0; i < b->run.plan.n_nodes; i++) {
     problem_of(b, i, variant, &p);
     if (vkf_kern_fit(variant, &p, b->caps, why, sizeof why)) {

@@ -114,20 +114,32 @@ typedef struct news {
   size_t n_entries, n_checks;
 } news;
 
-/* Adds them to what the cache holds now, which another process may have changed, and keeps both. */
+/* Adds them to what the cache holds now, which another process may have changed, and keeps both. is_kept: NULL, or it
+ * gets whether the cache could be written. */
 static vkf_status store(vkf_tuning *t, const news *n, bool *is_kept) {
   vkf_status st = VKF_OK;
-  *is_kept = false;
+  bool is_written = false;
   const char *folder = t->cache_folder;
   vkf_tuned_file *file = &t->file;
   int lock = folder ? vkf_tune_cache_lock(t->env, folder) : -1;
   read_cache(t);
   for (size_t i = 0; i < n->n_checks; i++) VKF_TRY(vkf_tune_file_check(file, n->key, &n->checks[i]));
   for (size_t i = 0; i < n->n_entries; i++) VKF_TRY(vkf_tune_file_add(file, n->key, &n->entries[i]));
-  if (folder) *is_kept = write_cache(t);
+  if (folder) is_written = write_cache(t);
 done:
+  if (is_kept) *is_kept = is_written;
   vkf_tune_cache_unlock(lock);
   return st;
+}
+
+static vkf_status fail_unkept(const vkf_tuning *t) {
+  return vkf_env_fail(t->env, VKF_ERROR_FILE, "expected a cache folder that measured times can be kept in, found %s%s",
+                      t->cache_folder     ? t->cache_folder
+                      : t->refused_folder ? t->refused_folder
+                                          : "none",
+                      t->cache_folder     ? ", which cannot be written"
+                      : t->refused_folder ? ", which is not this user's alone"
+                                          : "");
 }
 
 /* ---- doors ------------------------------------------------------------------------------------------------------- */
@@ -146,13 +158,11 @@ void vkf_tune_close(vkf_tuning *t) {
 }
 
 vkf_status vkf_tune_keep_times(vkf_tuning *t, const vkf_tuned_entry *entries, size_t n) {
-  bool is_kept;
-  return store(t, &(news){.key = &t->key, .entries = entries, .n_entries = n}, &is_kept);
+  return store(t, &(news){.key = &t->key, .entries = entries, .n_entries = n}, NULL);
 }
 
 vkf_status vkf_tune_keep_checks(vkf_tuning *t, const vkf_tuned_check *checks, size_t n) {
-  bool is_kept;
-  return store(t, &(news){.key = &t->key, .checks = checks, .n_checks = n}, &is_kept);
+  return store(t, &(news){.key = &t->key, .checks = checks, .n_checks = n}, NULL);
 }
 
 const char *vkf_tune_found(const vkf_tuning *t, const char *check) {
@@ -179,14 +189,7 @@ vkf_status vkf_tune_store(vkf_tuning *t, const vkf_kernel_time *times, size_t n)
   }
   VKF_TRY(store(t, &(news){.key = &t->key, .entries = entries, .n_entries = n}, &is_kept));
   VKF_TRY(vkf_tune_use(t));
-  if (!is_kept)
-    VKF_FAIL(env, VKF_ERROR_FILE, "expected a cache folder that measured times can be kept in, found %s%s",
-             t->cache_folder     ? t->cache_folder
-             : t->refused_folder ? t->refused_folder
-                                 : "none",
-             t->cache_folder     ? ", which cannot be written"
-             : t->refused_folder ? ", which is not this user's alone"
-                                 : "");
+  if (!is_kept) VKF_TRY(fail_unkept(t));
 done:
   vkf_env_free(env, entries);
   return st;
@@ -225,7 +228,7 @@ vkf_status vkf_tune_import(vkf_tuning *t, const char *path, size_t *n_times) {
   vkf_tuned_file given;
   size_t n = 0;
   vkf_tune_file_init(&given, env);
-  bool is_kept;
+  bool are_kept = true, is_kept = true;
   VKF_TRY(vkf_file_map_read(env, path, &map));
   VKF_TRY(vkf_tune_file_parse(&given, path, (const char *)map.data, map.bytes));
   for (size_t s = 0; s < given.n_sections; s++) {
@@ -240,9 +243,11 @@ vkf_status vkf_tune_import(vkf_tuning *t, const char *path, size_t *n_times) {
                           .entries = given.sections[s].entries,
                           .n_entries = given.sections[s].n_entries},
                   &is_kept));
+    are_kept &= is_kept;
     n += given.sections[s].n_entries;
   }
   VKF_TRY(vkf_tune_use(t));
+  if (!are_kept) VKF_TRY(fail_unkept(t));
 done:
   if (n_times) *n_times = n;
   vkf_tune_file_finish(&given);

@@ -92,6 +92,8 @@ static void files_travel(void **state) {
       "export VKF_CACHE_DIR=$T/fourth; $V tune --import $T/table.json && $V kernels norm:8,64",
       0, "0 times taken in", "other kernels");
   assert_null(strstr(program_out, "measured on"));
+  program_must("export VKF_CACHE_DIR=; $V tune --import $T/mine.json", 4, "",
+               "that measured times can be kept in, found none");
   program_must("echo '{' > $T/broken.json; $V tune --import $T/broken.json", 4, NULL, "expected JSON");
 }
 
