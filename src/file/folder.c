@@ -14,10 +14,11 @@ static bool is_dot(const char *name) {
   return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* The target is not there, or is an empty folder. */
-static vkf_status check_target(vkf_env *env, const char *path) {
+/* The target is not there, or is an empty folder (*is_there). */
+static vkf_status check_target(vkf_env *env, const char *path, bool *is_there) {
   vkf_status st = VKF_OK;
   DIR *dir = opendir(path);
+  *is_there = dir != NULL;
   if (dir == NULL && errno != ENOENT)
     VKF_FAIL(env, VKF_ERROR_FILE, "%s: expected a new or empty folder: %s", path, strerror(errno));
   for (struct dirent *entry = dir != NULL ? readdir(dir) : NULL; entry != NULL; entry = readdir(dir))
@@ -32,14 +33,14 @@ vkf_status vkf_file_folder_open(vkf_env *env, const char *path, vkf_file_folder 
   size_t length = strlen(path);
   while (length > 1 && path[length - 1] == '/') length--;
   folder->env = env;
-  folder->is_created = false;
+  folder->is_created = folder->is_inside = false;
   vkf_text_init(&folder->path, env);
   vkf_text_init(&folder->temporary, env);
   vkf_text_append(&folder->path, path, length);
   VKF_CALL(vkf_text_status(&folder->path));
-  VKF_CALL(check_target(env, folder->path.data));
-  vkf_text_printf(&folder->temporary, "%s.%ld-%llx.tmp", folder->path.data, (long)getpid(),
-                  (unsigned long long)vkf_clock_ns());
+  VKF_CALL(check_target(env, folder->path.data, &folder->is_inside));
+  vkf_text_printf(&folder->temporary, "%s%s.%ld-%llx.tmp", folder->path.data, folder->is_inside ? "/" : "",
+                  (long)getpid(), (unsigned long long)vkf_clock_ns());
   VKF_CALL(vkf_text_status(&folder->temporary));
   if (mkdir(folder->temporary.data, 0777) != 0)
     return vkf_env_fail(env, VKF_ERROR_FILE, "%s: cannot be made: %s", folder->path.data, strerror(errno));
@@ -59,23 +60,49 @@ void vkf_file_folder_join(const vkf_file_folder *folder, const char *name, vkf_t
   vkf_text_printf(out, "%s/%s", folder->temporary.data, name);
 }
 
+/* Calls back with the path of each file in the temporary folder. False: that failed for one, and errno says why. */
+static bool each_file(const vkf_file_folder *folder,
+                      bool (*call)(const vkf_file_folder *folder, const char *name, const char *path)) {
+  bool is_done = true;
+  DIR *dir = folder->is_created ? opendir(folder->temporary.data) : NULL;
+  for (struct dirent *entry = dir != NULL ? readdir(dir) : NULL; entry != NULL && is_done; entry = readdir(dir)) {
+    vkf_text file;
+    vkf_text_init(&file, folder->env);
+    vkf_file_folder_join(folder, entry->d_name, &file);
+    if (!is_dot(entry->d_name)) is_done = !file.failed && call(folder, entry->d_name, file.data);
+    vkf_text_finish(&file);
+  }
+  if (dir != NULL) closedir(dir);
+  return is_done;
+}
+
+static bool move_up(const vkf_file_folder *folder, const char *name, const char *path) {
+  vkf_text to;
+  vkf_text_init(&to, folder->env);
+  vkf_text_printf(&to, "%s/%s", folder->path.data, name);
+  const bool is_moved = !to.failed && rename(path, to.data) == 0;
+  vkf_text_finish(&to);
+  return is_moved;
+}
+
+static bool drop(const vkf_file_folder *folder, const char *name, const char *path) {
+  (void)folder, (void)name;
+  unlink(path);
+  return true;
+}
+
 vkf_status vkf_file_folder_commit(vkf_file_folder *folder) {
-  if (rename(folder->temporary.data, folder->path.data) != 0)
+  const bool is_done =
+      folder->is_inside ? each_file(folder, move_up) : rename(folder->temporary.data, folder->path.data) == 0;
+  if (!is_done)
     return vkf_env_fail(folder->env, VKF_ERROR_FILE, "%s: cannot be made: %s", folder->path.data, strerror(errno));
+  if (folder->is_inside) rmdir(folder->temporary.data);
   folder->is_created = false;
   return VKF_OK;
 }
 
 void vkf_file_folder_finish(vkf_file_folder *folder) {
-  DIR *dir = folder->is_created ? opendir(folder->temporary.data) : NULL;
-  for (struct dirent *entry = dir != NULL ? readdir(dir) : NULL; entry != NULL; entry = readdir(dir)) {
-    vkf_text file;
-    vkf_text_init(&file, folder->env);
-    vkf_file_folder_join(folder, entry->d_name, &file);
-    if (!is_dot(entry->d_name) && !file.failed) unlink(file.data);
-    vkf_text_finish(&file);
-  }
-  if (dir != NULL) closedir(dir);
+  each_file(folder, drop);
   if (folder->is_created) rmdir(folder->temporary.data);
   vkf_text_finish(&folder->temporary);
   vkf_text_finish(&folder->path);

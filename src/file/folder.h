@@ -1,8 +1,9 @@
 /* folder: a new folder that appears as a whole.
  *
  * Files are written into a temporary folder beside the target, which is then renamed. Refuses a target that exists,
- * unless it is an empty folder. Invariant: whoever opens the path finds nothing, an empty folder, or all files; after
- * a failure no temporary folder is left.
+ * unless it is an empty folder. Such a one stays, since it may be a mount or where a shell is: the temporary folder is
+ * in it, and in the end its files move up. Invariant: whoever opens the path finds nothing, an empty folder, or all
+ * files, but for the moment of that move; after a failure no temporary folder is left.
  */
 #ifndef VKF_FILE_FOLDER_H
 #define VKF_FILE_FOLDER_H
@@ -13,6 +14,7 @@ typedef struct vkf_file_folder {
   vkf_env *env;
   vkf_text path, temporary; /* without a slash at the end */
   bool is_created;          /* the temporary folder is there */
+  bool is_inside;           /* it is in the target */
 } vkf_file_folder;
 
 /* VKF_ERROR_FILE. Finish it also after a failure. */

@@ -513,6 +513,11 @@ static void test_init(void **state) {
       {"$V init $G/llama/config.json -o $T/made", 4, "", "expected a new or empty folder, found files in it"},
       {"mkdir $T/bare && $V init $G/llama/config.json -o $T/bare/ --dtype bfloat16 && $V info $T/bare", 0, "112,960",
        ""},
+      {"mkdir $T/here && cd $T/here && $V init $G/llama/config.json -o . && ls -A", 0,
+       "config.json\nmodel.safetensors\n", ""},
+      {"mkdir $T/there && ln -s there $T/link && $V init $G/llama/config.json -o $T/link && ls $T/there | wc -l", 0,
+       "2\n", ""},
+      {"$V translate --device 1000 a", 3, "", "no device matches \"1000\""},
       {"$V init $G/llama/config.json", 2, "", "expected --output DIR"},
       {"$V init $G/llama/config.json -o $T/short --dtype bf16 && cmp $T/short/model.safetensors "
        "$T/bare/model.safetensors",
