@@ -9,7 +9,7 @@
 vkf_status vkf_engine_check_names(vkf_env *env, const vkf_array *arrays, size_t n, const char *call,
                                   const char *known) {
   for (size_t i = 0; i < n; i++) {
-    const char *name = arrays[i].name ? arrays[i].name : "NULL", *at = known;
+    const char *name = arrays[i].name ? arrays[i].name : "NULL", *at = strpbrk(name, ", ") ? NULL : known;
     size_t length = strlen(name);
     while (at && (strncmp(at, name, length) || (at[length] && at[length] != ','))) {
       at = strstr(at, ", ");

@@ -112,6 +112,9 @@ done:
   return st;
 }
 
+/* A number from here on is part of a name, such as 4090. */
+enum { LEAST_OF_NAMES = 100 };
+
 /* *index: of the list, its length for ref. */
 static vkf_status select_device(vkf_context *ctx, const char *selector, size_t *index) {
   static const struct {
@@ -147,7 +150,7 @@ static vkf_status select_device(vkf_context *ctx, const char *selector, size_t *
   }
   if (isdigit((unsigned char)*selector)) {
     unsigned long value = strtoul(selector, &end, 10);
-    if (!*end) {
+    if (!*end && value < LEAST_OF_NAMES) {
       if (value > n) return no_device(ctx, selector);
       *index = value;
       return VKF_OK;

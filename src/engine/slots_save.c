@@ -152,10 +152,10 @@ done:
 
 vkf_status vkf_session_save(vkf_session *session, size_t slot, vkf_result **out) {
   vkf_sequence *q = NULL;
-  if (!out) return VKF_ERROR_ARGUMENT;
-  *out = NULL;
+  if (out) *out = NULL;
   VKF_CALL(vkf_engine_slot_begin(session, "vkf_session_save", slot, &q));
-  return vkf_engine_session_end(session, save(session->slots, q, out), out);
+  const vkf_status st = out ? save(session->slots, q, out) : vkf_engine_null(session->env, "out");
+  return vkf_engine_session_end(session, st, out);
 }
 
 /* ---- restoring --------------------------------------------------------------------------------------------------- */
