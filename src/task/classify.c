@@ -58,8 +58,9 @@ static vkf_status add_best(const classifier *c, const double *scores, size_t n, 
   for (size_t i = 0; i < n; i++) {
     int32_t *l = (int32_t *)labels + i * k;
     double *s = (double *)best + i * k;
-    VKF_CALL(vkf_task_labels_best(&c->labels, scores + i * n_labels, k, l, s));
-    for (size_t j = 0; j < k && isnan(s[j]); j++) l[j] = -1;
+    const bool is_skipped = isnan(scores[i * n_labels]);
+    for (size_t j = 0; j < k && is_skipped; j++) l[j] = -1, s[j] = NAN;
+    if (!is_skipped) VKF_CALL(vkf_task_labels_best(&c->labels, scores + i * n_labels, k, l, s));
   }
   return vkf_task_labels_add(&c->labels, result);
 }

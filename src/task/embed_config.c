@@ -164,6 +164,11 @@ static vkf_status read_pooling(reader *r) {
   return st != VKF_OK || is_named ? st : read_flags(r);
 }
 
+/* What a pooling that the caller chose does not replace. */
+static vkf_status read_prompt_key(reader *r, const char *key, vkf_file_value value) {
+  return strcmp(key, "include_prompt") == 0 ? read_pooling_key(r, key, value) : VKF_OK;
+}
+
 /* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 /* The name of a class without its module. */
@@ -344,7 +349,7 @@ vkf_status vkf_task_embed_config_read(vkf_env *env, const vkf_file_source *sourc
   if ((unsigned)asked >= VKF_COUNT(modes))
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a pooling, found %d", (int)asked);
   VKF_CALL(read_modules(&r));
-  if (asked == VKF_POOLING_FOLDER) VKF_CALL(read_pooling(&r));
+  VKF_CALL(asked == VKF_POOLING_FOLDER ? read_pooling(&r) : each_key_if_there(&r, r.pooling_file, read_prompt_key));
   VKF_CALL(each_key_if_there(&r, "sentence_bert_config.json", read_sentence_key));
   VKF_CALL(each_key_if_there(&r, "config_sentence_transformers.json", read_model_key));
   if (r.excludes_prompt && out->prompt && out->prompt[0])

@@ -275,7 +275,8 @@ vkf_status vkf_task_read_images(vkf_session *session, const char *const *paths, 
   vkf_arena arena;
   *out = NULL;
   vkf_arena_init(&arena, session->env);
-  if (!paths || n == 0 || n > UINT16_MAX)
+  if (!paths) VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected paths of images, found NULL");
+  if (n == 0 || n > UINT16_MAX)
     VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected 1 to %d images, found %zu", UINT16_MAX, n);
   for (size_t i = 0; i < n; i++)
     if (!paths[i]) VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a path as image %zu, found NULL", i);
