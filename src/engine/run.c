@@ -185,7 +185,7 @@ typedef struct passed {
   const vkf_cached_plan *cached;
   const vkf_dims *dims;
   vkf_token_grid tokens, source; /* source: that cross-attention reads */
-  bool is_target;
+  bool is_target, hidden_states;
 } passed;
 
 /* Reads a slot into the result; rows become [rows, length, width]. */
@@ -210,7 +210,7 @@ static vkf_status take_output(vkf_session *session, const passed *p, uint32_t sl
     shift_weights(&p->tokens, is_cross ? &p->source : &p->tokens, shape[1], data);
   }
   if (vkf_model_net_info(session->model->net)->is_span && strcmp(s->output, "logits") == 0) return part_span(result);
-  const char *second = vkf_model_second_name(session->model->net, s->output);
+  const char *second = p->hidden_states ? vkf_model_second_name(session->model->net, s->output) : NULL;
   if (second) {
     void *copy = NULL;
     VKF_CALL(vkf_engine_result_add(result, second, s->dtype, rank, shape, &copy));
@@ -290,7 +290,7 @@ static vkf_status run_encode(vkf_session *session, vkf_bucket *bucket, vkf_plan_
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   const vkf_sizes sizes = {.B = in->B, .S = in->S, .R = in->B, .T = 1, .out = in->B * in->S};
   vkf_dims dims = vkf_dims_make(&sizes);
-  passed p = {.dims = &dims, .tokens = vkf_engine_source_grid(session, in)};
+  passed p = {.dims = &dims, .tokens = vkf_engine_source_grid(session, in), .hidden_states = request.hidden_states};
   request.mask = vkf_engine_has_holes(&p.tokens);
   if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER) request.logits = request.layer_logits = false;
   VKF_CALL(vkf_engine_plan_get(&session->plan_cache, bucket, &request, &p.cached));
@@ -303,7 +303,7 @@ static vkf_status run_decode(vkf_session *session, vkf_bucket *bucket, vkf_plan_
   vkf_status st = VKF_OK;
   const vkf_sizes sizes = {.B = in->R, .S = in->source ? in->source->S : 1, .R = in->R, .T = in->T};
   vkf_dims dims = vkf_dims_make(&sizes);
-  passed p = {.dims = &dims, .is_target = true};
+  passed p = {.dims = &dims, .is_target = true, .hidden_states = request.hidden_states};
   uint32_t *last = NULL;
   if (vkf_model_net_info(session->model->net)->is_pooled) {
     last = vkf_env_alloc(session->env, in->R, sizeof *last);

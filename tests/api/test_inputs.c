@@ -60,6 +60,9 @@ static const row of_run[] = {
      VKF_ERROR_ARGUMENT,
      "decoder_attention_mask: expected shape [2, 3], found [2, 4]"},
     {{SOURCE, TARGET, IDS("pixel_values", 2, 3, ids)}, VKF_ERROR_ARGUMENT, "no input called pixel_values"},
+    {{SOURCE, TARGET, IDS("input_ids, attention_mask", 2, 3, ids)},
+     VKF_ERROR_ARGUMENT,
+     "called input_ids, attention_mask;"},
     {{SOURCE, TARGET, SOURCE}, VKF_ERROR_ARGUMENT, "run: expected each input once, found two called input_ids"},
     {{IDS("input_ids", 1, (size_t)1 << 32, ids), TARGET},
      VKF_ERROR_ARGUMENT,
@@ -128,6 +131,7 @@ static void test_run_and_generate(void **state) {
     expect(d, "generate", status, of_generate[i].status, of_generate[i].words, result);
   }
   driver_ok(d, vkf_session_run(session_of(model), good, 2, NULL, &result)); /* nothing of it lasts */
+  assert_int_equal(vkf_result_count(result), 2); /* encoder_last_hidden_state and logits */
   assert_string_equal(last_message(d->context), "");
   vkf_result_destroy(&result);
   close_model(&model);
