@@ -38,13 +38,16 @@ static void set_variable(const char *name, const char *value) {
 vkf_status vkf_gpu_loader_open(vkf_env *env, const char *name, vkf_gpu_loader *out) {
   memset(out, 0, sizeof(*out));
   size_t n_names = name ? 1 : VKF_COUNT(default_names);
-  for (size_t i = 0; i < n_names && !out->library; ++i)
+  char why[256] = ""; /* of the first name */
+  for (size_t i = 0; i < n_names && !out->library; ++i) {
     out->library = dlopen(name ? name : default_names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!out->library && i == 0) snprintf(why, sizeof why, "%s", dlerror());
+  }
   if (!out->library)
     return vkf_env_fail(env, VKF_ERROR_NO_DEVICE,
-                        "expected a Vulkan loader, found none (tried to open %s); install one, or compute on the host "
-                        "with `--device ref`",
-                        name ? name : default_names[0]);
+                        "expected a Vulkan loader, found none (%s); install one, or compute on the host with `--device "
+                        "ref`",
+                        why);
   void *symbol = dlsym(out->library, "vkGetInstanceProcAddr");
   memcpy(&out->get_instance_proc_addr, &symbol, sizeof(symbol)); /* C has no cast from object to function pointer */
   if (!symbol) {
