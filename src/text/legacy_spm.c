@@ -47,13 +47,10 @@ static void mark_control_pieces(vkf_text_tokenizer *tokenizer, const vkf_text_sp
   for (size_t i = 0; i < spm->n_pieces; i++) tokenizer->special[i] |= spm->pieces[i].type == VKF_TEXT_SPM_CONTROL;
 }
 
-/* The tokenizer of targets, whose texts target.spm cuts. */
-static vkf_status load_target(vkf_text_tokenizer *tokenizer, const vkf_text_legacy *o) {
-  const vkf_text_file *source = &o->files->spm, *target = &o->files->target_spm;
-  if (source->size == target->size && memcmp(source->data, target->data, target->size) == 0) return VKF_OK;
-  vkf_text_files files = *o->files;
-  files.spm = *target;
-  return vkf_text_tokenizer_create(o->loader->env, &files, &tokenizer->of_targets);
+/* Does target.spm cut texts in another way? */
+static bool have_two_models(const vkf_text_files *files) {
+  const vkf_text_file *source = &files->spm, *target = &files->target_spm;
+  return source->size != target->size || memcmp(source->data, target->data, target->size) != 0;
 }
 
 vkf_status vkf_text_legacy_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) {
@@ -91,7 +88,7 @@ vkf_status vkf_text_legacy_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_lega
   if (root == NULL) VKF_TRY(vkf_text_legacy_no_memory(o));
   VKF_TRY(vkf_text_tokenizer_load_tokens(tokenizer, o->loader, root));
   if (!numbered) mark_control_pieces(tokenizer, &spm);
-  if (marian) VKF_TRY(load_target(tokenizer, o));
+  tokenizer->has_targets = marian && have_two_models(o->files);
 done:
   json_decref(root);
   return st;

@@ -49,6 +49,11 @@ vkf_status vkf_text_tokenizer_create(vkf_env *env, const vkf_text_files *files, 
   vkf_text_loader loader = {.env = env, .arena = &tokenizer->arena, .patterns = &tokenizer->patterns};
   vkf_status st = files->tokenizer.data != NULL ? load_json(tokenizer, &loader, &files->tokenizer)
                                                 : vkf_text_tokenizer_load_legacy(tokenizer, &loader, files);
+  if (st == VKF_OK && tokenizer->has_targets) {
+    vkf_text_files of_targets = *files;
+    of_targets.spm = files->target_spm;
+    st = vkf_text_tokenizer_create(env, &of_targets, &tokenizer->of_targets);
+  }
   if (st == VKF_OK) st = vkf_text_languages_load(tokenizer, &loader, files);
   if (st == VKF_OK) st = load_clean_up(tokenizer, &loader, &files->tokenizer_config);
   if (st == VKF_OK)
