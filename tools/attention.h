@@ -40,7 +40,7 @@ void tool_tokens_finish(tool_tokens *tokens);
  * `report`. The command's exit code. */
 int tool_attend(const tool_args *args, vkf_run_params how,
                 int (*report)(tool_session *session, const tool_args *args, const tool_attended *a));
-/* Runs a text and the translation that it got: ids [n] with the start token, pads may follow. */
+/* Runs a text and the translation that it got: ids [n] with the start token. */
 int tool_attend_translation(tool_session *session, const tool_args *args, const char *text, const char *translation,
                             const int32_t *ids, size_t n, tool_attended *out);
 void tool_attended_finish(tool_attended *a);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lines.h"
+#include "translation.h"
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
@@ -104,20 +105,10 @@ static int attend(tool_session *session, const tool_args *args, const char *text
   return exit_code;
 }
 
-/* How many ids of a row count: up to and with the one that ends it. */
-static size_t row_length(const tool_session *session, const int32_t *row, size_t n) {
-  vkf_special_ids special = {VKF_SPECIAL_IDS_INIT};
-  vkf_model_get_special_ids(session->model, &special);
-  for (size_t i = 1; i < n; i++)
-    if (row[i] == special.eos) return i + 1;
-  while (n > 2 && row[n - 1] == special.pad) n--;
-  return n;
-}
-
 int tool_attend_translation(tool_session *session, const tool_args *args, const char *text, const char *translation,
                             const int32_t *ids, size_t n, tool_attended *out) {
   out->translation = translation;
-  return attend(session, args, text, ids, row_length(session, ids, n), out);
+  return attend(session, args, text, ids, n, out);
 }
 
 /* An encoder-decoder translates the text first, with this generation configuration (NULL: the folder's), and the result
@@ -132,7 +123,10 @@ static int attend_text(tool_session *session, const tool_args *args, const char 
   vkf_status status = vkf_session_translate(session->run, &text, 1, &params, translated);
   if (status != VKF_OK) return tool_session_fail(session, status, NULL);
   const vkf_array *ids = vkf_result_find(*translated, "sequences");
-  return tool_attend_translation(session, args, text, vkf_result_text(*translated, 0), ids->data, ids->shape[1], out);
+  tool_translation lines = {.args = args};
+  tool_translation_read_config(&lines, config, args->operands[0]);
+  return tool_attend_translation(session, args, text, vkf_result_text(*translated, 0), ids->data,
+                                 tool_translation_row(&lines, ids), out);
 }
 
 /* The tokens of an image are the class token and its patches. */

@@ -29,14 +29,16 @@ static void insert(tool_pictures *p, const tool_picture *picture) {
   p->n_left_out++;
 }
 
-int tool_pictures_add(tool_pictures *p, size_t number, const char *text, size_t n_best, const vkf_result *result) {
+int tool_pictures_add(tool_pictures *p, size_t number, const char *text, const tool_translation *lines,
+                      const vkf_result *result) {
   const vkf_array *sequences = vkf_result_find(result, "sequences");
   if (!sequences || sequences->shape[0] == 0) return TOOL_OK;
-  const size_t n = sequences->shape[1];
+  const size_t n = tool_translation_row(lines, sequences);
   tool_picture picture = {.number = number, .n = n, .text = strdup(text), .ids = calloc(n, sizeof(int32_t))};
   picture.translation = strdup(vkf_result_text(result, 0));
   if (picture.ids) memcpy(picture.ids, sequences->data, n * sizeof(int32_t));
-  const bool is_there = picture.text && picture.ids && picture.translation, is_split = sequences->shape[0] > n_best;
+  const bool is_there = picture.text && picture.ids && picture.translation,
+             is_split = sequences->shape[0] > lines->n_best;
   pthread_mutex_lock(&p->lock);
   if (is_there && !is_split)
     insert(p, &picture);

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "program.h"
+#include "translation.h"
 
 enum { TOOL_MAX_PICTURES = 16 };
 
@@ -24,8 +24,8 @@ typedef struct tool_pictures {
 } tool_pictures;
 
 void tool_pictures_init(tool_pictures *pictures);
-/* result: of this line alone, with n_best translations, of which the first is shown. On any thread. */
-int tool_pictures_add(tool_pictures *pictures, size_t number, const char *text, size_t n_best,
+/* result: of this line alone; the first of its translations is shown. On any thread. */
+int tool_pictures_add(tool_pictures *pictures, size_t number, const char *text, const tool_translation *lines,
                       const vkf_result *result);
 /* Writes the page of args->attention; finishes the pictures. */
 int tool_pictures_write(tool_pictures *pictures, tool_session *session, const tool_args *args);

@@ -51,7 +51,7 @@ static int render(void *user, tool_entry *e, const vkf_result *result, size_t *n
       *n_tokens += tool_translation_length(&t->lines, sequences, row);
   int exit_code = tool_translation_render(&t->lines, e, result);
   if (exit_code == TOOL_OK && t->lines.args->attention && result)
-    exit_code = tool_pictures_add(&t->pictures, e->number, e->text, t->lines.n_best, result);
+    exit_code = tool_pictures_add(&t->pictures, e->number, e->text, &t->lines, result);
   if (exit_code == TOOL_OK && t->lines.args->beam_tree && result) exit_code = tool_beam_tree_end(&t->tree, result);
   return exit_code;
 }
@@ -188,7 +188,8 @@ static int hash_work(const translation *t, unsigned long long *out) {
                              a->alignment,
                              a->align_heads,
                              a->replace_unknowns ? "replace-unknowns" : "",
-                             a->deterministic ? "deterministic" : ""};
+                             a->deterministic ? "deterministic" : "",
+                             a->batch_invariant ? "batch-invariant" : ""};
   uint64_t hash = TOOL_HASH_BEGIN;
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
     const char *text = all[i] ? all[i] : "";

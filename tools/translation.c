@@ -98,6 +98,11 @@ size_t tool_translation_length(const tool_translation *t, const vkf_array *seque
   return n;
 }
 
+size_t tool_translation_row(const tool_translation *t, const vkf_array *sequences) {
+  const size_t n = tool_translation_length(t, sequences, 0);
+  return 1 + (n ? n : 1);
+}
+
 bool tool_translation_is_there(const tool_translation *t, const vkf_result *result, size_t best) {
   const vkf_array *sequences = vkf_result_find(result, "sequences");
   for (size_t row = best; best > 0 && sequences && row < sequences->shape[0]; row += t->n_best)

@@ -31,5 +31,7 @@ bool tool_translation_is_there(const tool_translation *t, const vkf_result *resu
 
 /* The ids of a row of `sequences` without the start token, up to and with the id that ends it, without pads. */
 size_t tool_translation_length(const tool_translation *t, const vkf_array *sequences, size_t row);
+/* Those of the first row with the start token, at least one behind it. */
+size_t tool_translation_row(const tool_translation *t, const vkf_array *sequences);
 
 #endif

@@ -199,7 +199,7 @@ static void test_ends(void **state) {
       {"eval \"$X -o $T/same\" < $T/same; c=$?; cmp $T/in $T/same; exit $c", 2, "",
        "expected another file than the input"},
       {"eval \"$X --column 2 --num-beams 2 --n-best 2 -i $T/in\"", 2, "",
-       "--column: expected one translation of a line, found 2"},
+       "--column: expected one translation of a line, found --n-best 2"},
       {"eval \"$X --jsonl translation -i $T/in\"", 2, "", "--jsonl: expected another key than translation"},
       {"cd $T; echo '{\"x\": [[1, 2]]}' > x.json; $V op softmax -i x.json -o x.json; c=$?; cat x.json; exit $c", 2,
        "{\"x\": [[1, 2]]}\n", "--outputs: expected another file than the input, found 'x.json' for both"},
