@@ -4,12 +4,17 @@
 usage: scripts/onnx_tests.py FOLDER PROGRAM [OPTION...]     OPTION: of `vkformer op`, for example --device lavapipe
 
 FOLDER has the tests (Debian: libonnx-testdata, /usr/share/libonnx-testdata/data/node, from 1.20 on with Attention),
-PROGRAM is vkformer. Needs numpy and onnx (Debian: python3-onnx). Tests of one node are taken, not those that ONNX made
-of them by writing the op out. This script lays arrays out as the op wants them (axes, heads, masks as biases, weights
-as [out,in]) and computes nothing. Compared are all outputs, with ONNX's own tolerance: relative 1e-3, absolute 1e-7
-(half precision, which runs as float32: absolute 1e-3). Ends with `N of M`; exit status 1 where a test has failed, not
-where an op has no such parameter, which is listed.
+PROGRAM is vkformer. Needs numpy and onnx (Debian: python3-onnx), of the version that wrote the tests: ONNX changed what
+Attention is without a new opset. Tests of one node are taken, not those that ONNX made of them by writing the op out.
+
+This script lays arrays out as the op wants them (axes, heads, masks as biases, weights as [out,in], ids counted from
+the other end) and computes nothing; what an op lacks, other ops compute. They compute in float32: integers run as
+float32 where it holds each of them. Compared are all outputs of all data sets, their shapes and their types: integers
+must be equal, other numbers within ONNX's own tolerance: relative 1e-3, absolute 1e-7 (half precision, to which our
+numbers are rounded first: absolute 1e-3). Ends with `N of M`; exit status 1 where a test has failed, not where one is
+missing because no op has such a parameter; these are listed with the reason.
 """
+import glob
 import json
 import os
 import struct
@@ -23,9 +28,22 @@ from onnx import numpy_helper
 
 TYPES = {"F32": np.float32, "I32": np.int32}
 
+MOST_ROWS = 65535  # that every device takes at once
+BY_ROW = ("x", "residual", "ids", "positions")  # inputs of ops that have a row for each row of the result
+
+SECONDS = 600  # for one op
+
+# The versions of ONNX that changed Attention, in its opsets 23 and 24 as well.
+INSTALLED = tuple(int(n) for n in onnx.__version__.split(".")[:2])
+CAP_BEFORE_MASK = (1, 22)  # and the score outputs 1 and 2 change places: its pull requests 7867 and 7913
+ENDS_AT_LAST_KEY = (1, 23)  # causal attention to a given number of keys; 0 where no key is seen: pull request 8068
+
 
 class Missing(Exception):
-    """Our op has no such parameter or output."""
+    """Our ops have no such parameter, output or type."""
+
+
+# ---- the program -----------------------------------------------------------------------------------------------------
 
 
 def write_safetensors(path, arrays):
@@ -56,101 +74,209 @@ class Program:
     def __init__(self, arguments, folder):
         self.arguments, self.folder = arguments, folder
 
-    def op(self, name, arrays, **params):
-        """The result's arrays."""
+    def run(self, name, arrays, params):
         paths = [os.path.join(self.folder, file) for file in ("in.safetensors", "out.safetensors")]
         write_safetensors(paths[0], arrays)
         command = [self.arguments[0], "op", name, "-i", paths[0], "-o", paths[1], "-p", json.dumps(params),
                    "--allow-not-finite"]  # scores behind a mask are infinite
-        run = subprocess.run(command + self.arguments[1:], capture_output=True, text=True, check=False)
+        command += self.arguments[1:]
+        run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
         if run.returncode:
             raise RuntimeError(f"exit status {run.returncode}: {run.stderr.strip()}")
         return read_safetensors(paths[1])
+
+    def op(self, name, arrays, **params):
+        """The result's arrays. Rows over the most that a device takes run after the others."""
+        if not all(array.size for array in arrays.values()):
+            raise Missing("an array without elements")
+        n_rows = max((len(arrays[key]) for key in BY_ROW if key in arrays), default=1)
+        parts = []
+        for i in range(0, n_rows, MOST_ROWS):
+            part = {key: t[i : i + MOST_ROWS] if key in BY_ROW else t for key, t in arrays.items()}
+            parts.append(self.run(name, part, params))
+        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]} if len(parts) > 1 else parts[0]
 
     def out(self, name, arrays, **params):
         return self.op(name, arrays, **params)["out"]
 
 
-def along(axis, x, compute):
-    """Rows of the last axis for an op on `axis`."""
+# ---- numbers and rows ------------------------------------------------------------------------------------------------
+
+
+def exact(x):
+    """x as float32, which must hold every integer that x has."""
+    found = x.astype(np.float32)
+    if x.dtype.kind in "iub" and found.tolist() != x.tolist():
+        raise Missing(f"{x.dtype} that float32 does not hold")
+    return found
+
+
+def ordered(x):
+    """x as float32, in which its numbers must differ where they differ in x."""
+    found = exact(x)
+    if len(np.unique(found)) < len(np.unique(x)):
+        raise Missing(f"{x.dtype} that float32 does not tell apart")
+    return found
+
+
+def like(found, x):
+    """What was computed from exact(x), as the integers that x has."""
+    return found.astype(x.dtype) if x.dtype.kind in "iub" else found
+
+
+def to_rows(x, axis):
+    """Rows along `axis`."""
     moved = np.moveaxis(x, axis, -1)
-    rows = compute(moved.reshape(-1, moved.shape[-1]))
-    return np.moveaxis(rows.reshape(moved.shape[:-1] + (rows.shape[-1],)), -1, axis)
+    return moved.reshape(-1, moved.shape[-1])
+
+
+def from_rows(rows, x, axis):
+    """Rows along `axis` of x, in their places."""
+    shape = np.moveaxis(x, axis, -1).shape[:-1] + rows.shape[-1:]
+    return np.moveaxis(rows.reshape(shape), -1, axis)
+
+
+def times(p, x, factor, activation="none"):
+    """activation(x) times the factor, element by element: a gate of one row."""
+    factor = np.broadcast_to(factor, x.shape)
+    row = np.concatenate([x.reshape(1, -1), factor.reshape(1, -1)], 1)
+    return p.out("gate", {"x": row}, activation=activation).reshape(x.shape)
+
+
+def plus(p, x, y):
+    """x + y, element by element: a matmul of a one with the weights x and the bias y."""
+    y = np.broadcast_to(y, x.shape)
+    arrays = {"x": np.ones((1, 1)), "w": x.reshape(-1, 1), "bias": y.reshape(-1)}
+    return p.out("matmul", arrays).reshape(x.shape)
+
+
+def product(p, x, w, scale=1.0, activation="none", **added):
+    """activation(scale x w^T) and what is added. matmul has no scale 0: then x is multiplied by it before."""
+    if scale == 0:
+        x, scale = times(p, x, scale), 1.0
+    return p.out("matmul", {"x": x, "w": w, **added}, scale=float(scale), activation=activation)
+
+
+# ---- matmul, rows, norms, activations --------------------------------------------------------------------------------
+
+
+def refuse_integers(x):
+    if x.dtype.kind != "f":
+        raise Missing(f"sums of {x.dtype}")
 
 
 def matmul(p, a, _, x, w):
+    refuse_integers(x)
     rows = x if x.ndim > 1 else x[None]
     columns = w if w.ndim > 1 else w[:, None]
     batch = np.broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
-    rows = np.broadcast_to(rows, batch + rows.shape[-2:]).reshape((-1,) + rows.shape[-2:])
-    columns = np.broadcast_to(columns, batch + columns.shape[-2:]).reshape((-1,) + columns.shape[-2:])
-    out = np.stack([p.out("matmul", {"x": r, "w": c.T}) for r, c in zip(rows, columns)])
+    rows, columns = (np.broadcast_to(t, batch + t.shape[-2:]) for t in (rows, columns))
+    out = np.stack([product(p, rows[i], columns[i].T) for i in np.ndindex(batch)])
     shape = batch + (out.shape[-2:-1] if x.ndim > 1 else ()) + (out.shape[-1:] if w.ndim > 1 else ())
     return [out.reshape(shape)]
 
 
 def gemm(p, a, _, x, w, c=None):
-    arrays = {"x": x.T if a.get("transA") else x, "w": w if a.get("transB") else w.T}
-    n = arrays["w"].shape[0]
-    if c is not None and a.get("beta", 1) != 1:  # beta c is a product with ones on the diagonal
+    refuse_integers(x)
+    x, w = x.T if a.get("transA") else x, w if a.get("transB") else w.T
+    shape, added = (len(x), len(w)), {}
+    if c is not None:
         c = np.atleast_2d(c)
-        c = p.out("matmul", {"x": c, "w": np.eye(c.shape[1])}, scale=a["beta"])
-    if c is not None and c.size > n:
-        arrays["residual"] = np.broadcast_to(c, (arrays["x"].shape[0], n))
-    elif c is not None:
-        arrays["bias"] = np.broadcast_to(c.reshape(-1), (n,))
-    return [p.out("matmul", arrays, scale=a.get("alpha", 1))]
+        c = c if a.get("beta", 1) == 1 else times(p, c, a["beta"])
+        rows = np.broadcast_to(c, shape)
+        added = {"bias": rows[0]} if len(c) == 1 else {"residual": rows}
+    return [product(p, x, w, a.get("alpha", 1.0), **added)]
 
 
-def softmax(p, a, _, x):
-    return [along(a.get("axis", -1), x, lambda rows: p.out("softmax", {"x": rows}))]
+def by_rows(p, a, op, x):
+    axis = a.get("axis", -1)
+    return [from_rows(p.out(op, {"x": to_rows(x, axis)}), x, axis)]
 
 
-def log_softmax(p, a, _, x):
-    return [along(a.get("axis", -1), x, lambda rows: p.out("log_softmax", {"x": rows}))]
+def varies(t, rank, axis):
+    """Whether rows that span axes from `axis` on have their own numbers in t, whose axes are the last of `rank`."""
+    return np.prod(t.shape[: max(axis - (rank - t.ndim), 0)]) > 1
+
+
+def inverse_deviation(p, rows, mean, epsilon):
+    """1 / sqrt(variance + epsilon) of N numbers: a norm by the root mean square of the numbers less their mean and one
+    more, whose square is N epsilon. What it becomes of this one is the inverse, but for a factor, which is its weight.
+    """
+    n = rows.shape[1]
+    if not epsilon > 0:
+        raise Missing("the output InvStdDev without an epsilon")
+    apart = product(p, mean, np.full((n, 1), -1.0), residual=rows)
+    one_more = np.full((len(rows), 1), np.sqrt(n * epsilon))
+    weight = np.full(n + 1, 1 / np.sqrt((n + 1) * epsilon))
+    x = np.concatenate([apart, one_more], 1)
+    return p.out("norm", {"x": x, "weight": weight}, eps=0.0, rms=True)[:, -1:]
 
 
 def norm(p, a, rms, x, weight, bias=None):
-    width = int(np.prod(x.shape[a.get("axis", -1) % x.ndim :]))
-    arrays = {"x": x.reshape(-1, width), "weight": weight.reshape(-1)}
-    if bias is not None:
-        arrays["bias"] = bias.reshape(-1)
-    return [p.out("norm", arrays, eps=a.get("epsilon", 1e-5), rms=rms).reshape(x.shape)]
+    if a.get("stash_type", 1) != onnx.TensorProto.FLOAT:
+        raise Missing(f"stash_type {a['stash_type']}")
+    axis, epsilon = a.get("axis", -1) % x.ndim, a.get("epsilon", 1e-5)
+    rows = x.reshape(-1, int(np.prod(x.shape[axis:])))
+    arrays, later = {"x": rows}, {}
+    for name, t in {"weight": weight, "bias": bias}.items():
+        if t is None:
+            continue
+        each = np.broadcast_to(t, x.shape).reshape(rows.shape)
+        if later or varies(t, x.ndim, axis):  # a bias follows its weight
+            later[name] = each
+        else:
+            arrays[name] = each[0]
+    out = p.out("norm", arrays, eps=epsilon, rms=rms)
+    out = times(p, out, later["weight"]) if "weight" in later else out
+    out = plus(p, out, later["bias"]) if "bias" in later else out
+    found = [out.reshape(x.shape)]
+    if any(a["wanted"][1:]):
+        shape = x.shape[:axis] + (1,) * (x.ndim - axis)
+        mean = product(p, rows, np.ones((1, rows.shape[1])), 1 / rows.shape[1])
+        found.append(mean.reshape(shape))
+    if any(a["wanted"][2:]):
+        found.append(inverse_deviation(p, rows, mean, epsilon).reshape(shape))
+    return found
 
 
 def activation(p, a, name, x):
-    """act(x) times 1."""
-    if a.get("alpha", 1) != 1:
-        raise Missing("alpha")
-    name = "gelu_tanh" if a.get("approximate") == b"tanh" else name
-    column = x.reshape(-1, 1)
-    return [p.out("gate", {"x": np.concatenate([column, np.ones_like(column)], 1)}, activation=name).reshape(x.shape)]
+    """act(x) times 1; Swish with an alpha is sigmoid(alpha x) times x."""
+    values, alpha = exact(x), a.get("alpha", 1)
+    if alpha != 1:
+        return [times(p, times(p, values, alpha), values, "sigmoid")]
+    name = {b"none": name, b"tanh": "gelu_tanh"}[a.get("approximate", b"none")]
+    return [like(times(p, values, 1, name), x)]
+
+
+# ---- tables and orders -----------------------------------------------------------------------------------------------
 
 
 def gather(p, a, _, x, ids):
-    axis = a.get("axis", 0)
-    moved = np.moveaxis(x, axis, 0)
-    table = moved.reshape(moved.shape[0], -1)
-    rows = p.out("embed", {"ids": (ids.reshape(-1) + len(table)) % len(table), "table": table})
-    rows = rows.reshape(ids.shape + moved.shape[1:])
+    axis = a.get("axis", 0) % x.ndim
+    moved = np.moveaxis(exact(x), axis, 0)
+    table, ids = moved.reshape(len(moved), -1), np.where(ids < 0, ids + len(moved), ids)
+    rows = p.out("embed", {"ids": ids.reshape(-1), "table": table}).reshape(ids.shape + moved.shape[1:])
     order = list(range(ids.ndim, ids.ndim + axis)) + list(range(ids.ndim)) + list(range(ids.ndim + axis, rows.ndim))
-    return [rows.transpose(order)]
+    return [like(rows.transpose(order), x)]
 
 
 def top_k(p, a, _, x, k):
-    if not a.get("largest", 1):
-        raise Missing("the smallest, which no decoder asks for")
-    if x.dtype != np.float32:
-        raise Missing(f"{x.dtype}, where logits are float32")
-    find = lambda name: along(a.get("axis", -1), x, lambda rows: p.op("top_k", {"x": rows}, k=int(k[0]))[name])
-    return [find("out"), find("ids")]
+    """The smallest are the largest of -1 times x."""
+    if not a.get("sorted", 1):
+        raise Missing("an order that ONNX leaves open")
+    axis, largest = a.get("axis", -1), a.get("largest", 1)
+    rows = to_rows(ordered(x), axis)
+    found = p.op("top_k", {"x": rows if largest else times(p, rows, -1)}, k=int(k.item()))
+    values = found["out"] if largest else times(p, found["out"], -1)
+    return [from_rows(like(values, x), x, axis), from_rows(found["ids"], x, axis)]
 
 
 def arg_max(p, a, _, x):
-    if a.get("select_last_index"):
-        raise Missing("the last of equal numbers, where decoders take the first")
-    axis = a.get("axis", 0)
-    ids = along(axis, x, lambda rows: p.op("top_k", {"x": rows}, k=1)["ids"])
+    """The last of equal numbers is the first of the row read from its end."""
+    axis, last = a.get("axis", 0), a.get("select_last_index")
+    rows = to_rows(ordered(x), axis)
+    ids = p.op("top_k", {"x": rows[:, ::-1] if last else rows}, k=1)["ids"]
+    ids = from_rows(rows.shape[1] - 1 - ids if last else ids, x, axis)
     return [ids if a.get("keepdims", 1) else np.squeeze(ids, axis)]
 
 
@@ -161,6 +287,8 @@ def rotary(p, a, _, x, cos, sin, positions=None):
     if positions is None:  # a table for each token
         cos, sin = (t.reshape(-1, t.shape[-1]) for t in (cos, sin))
         positions = np.arange(len(cos))
+    elif (positions < 0).any():
+        raise Missing("positions from the end of the table")
     out = p.out(
         "rope",
         {"x": rows.reshape(-1, rows.shape[-1]), "positions": positions.reshape(-1), "cos": cos, "sin": sin},
@@ -170,122 +298,194 @@ def rotary(p, a, _, x, cos, sin, positions=None):
     return [out if x.ndim == 3 else out.reshape(x.shape[0], x.shape[2], heads, -1).transpose(0, 2, 1, 3)]
 
 
-def attention_bias(a, mask, lengths, b, shape, past):
-    """[1 or heads, T, S] of sequence b: 0 or what the mask adds, -inf where a key is not seen; None: sees all."""
-    _, n_queries, n_keys = shape
-    bias = None
-    if mask is not None:
-        bias = np.where(mask, 0, -np.inf) if mask.dtype == bool else mask
-        bias = bias if bias.ndim < 4 else bias[min(b, len(bias) - 1)]
-        bias = np.broadcast_to(bias, (bias.shape[0] if bias.ndim == 3 else 1,) + bias.shape[-2:]).astype(np.float32)
-        if bias.shape[-1] < n_keys:
-            bias = np.pad(bias, ((0, 0), (0, 0), (0, n_keys - bias.shape[-1])), constant_values=-np.inf)
-    unseen = np.zeros((1, n_queries, n_keys), bool)
+# ---- attention -------------------------------------------------------------------------------------------------------
+
+
+def split_heads(t, n_heads):
+    return t.reshape(t.shape[:2] + (n_heads, -1)).transpose(0, 2, 1, 3)
+
+
+def mask_bias(mask, n_keys):
+    """What the mask adds: -inf where a key is not seen, as all after the mask's end."""
+    bias = np.where(mask, 0, -np.inf) if mask.dtype == bool else mask
+    sides = [(0, 0)] * (mask.ndim - 1) + [(0, n_keys - mask.shape[-1])]
+    return np.pad(bias.astype(np.float32), sides, constant_values=-np.inf)
+
+
+def hidden_keys(a, offset, n_queries, n_keys, length):
+    """[T, S]: the keys that a query does not see, whatever the mask says. The first query is at key `offset`."""
+    before = offset + np.arange(n_queries)[:, None] - np.arange(n_keys)
+    left, right = a.get("left_window_size", -1), a.get("right_window_size", -1)
+    if a.get("local_window_size", -1) > 0:  # the drafts of the two had this: so many keys, the query's the last
+        left, right = a["local_window_size"] - 1, 0
     if a.get("is_causal"):
-        unseen |= np.arange(n_keys) > past + np.arange(n_queries)[:, None]
-    if lengths is not None:
-        unseen |= np.arange(n_keys) >= lengths[b]
-    if unseen.any():
-        bias = np.where(unseen, -np.inf, 0 if bias is None else bias).astype(np.float32)
-    return bias
+        right = 0
+    hidden = np.tile(np.arange(n_keys) >= length, (n_queries, 1))
+    if left >= 0:
+        hidden |= before > left
+    if right >= 0:
+        hidden |= -before > right
+    return hidden
+
+
+def refuse_old(a, mask, biases):
+    """What ONNX had before and our op does not."""
+    if a["onnx"] < CAP_BEFORE_MASK and a.get("softcap") and any(bias is not None for bias in biases):
+        raise Missing("a mask inside the soft cap, as ONNX had it before https://github.com/onnx/onnx/pull/7867")
+    if a["onnx"] >= ENDS_AT_LAST_KEY:
+        return
+    if any(bias is not None and np.isneginf(bias).all(-1).any() for bias in biases):
+        raise Missing("a query that sees no key, which had no number before https://github.com/onnx/onnx/pull/8068")
+    if a.get("is_causal") and mask is not None and mask.dtype == bool:
+        raise Missing("causal with a mask of bool, which had no numbers before https://github.com/onnx/onnx/pull/8068")
+
+
+def attention_biases(a, shape, past, mask, lengths):
+    """For each of B sequences [1 or heads, T, S]: what the mask adds, -inf where a key is not seen; None: sees all."""
+    n_batch, n_heads, n_queries, n_keys = shape
+    bias = None if mask is None else mask_bias(mask, n_keys)
+    n_heads = n_heads if mask is not None and mask.ndim > 2 and mask.shape[-3] > 1 else 1
+    ends = lengths is not None and past is None and a["onnx"] >= ENDS_AT_LAST_KEY
+    biases = []
+    for b in range(n_batch):
+        length = n_keys if lengths is None else int(lengths[b])
+        hidden = hidden_keys(a, length - n_queries if ends else past or 0, n_queries, n_keys, length)
+        added = None if bias is None else np.broadcast_to(bias, shape)[b, :n_heads]
+        biases.append(np.where(hidden[None], -np.inf, 0 if added is None else added) if hidden.any() else added)
+    refuse_old(a, mask, biases)
+    return biases
+
+
+def scores(p, a, q, k, scale, bias):
+    """What the softmax gets of q [heads,T,K] and k [groups,S,K], or what comes before it, by the output mode."""
+    mode, new = a.get("qk_matmul_output_mode", 0), a["onnx"] >= CAP_BEFORE_MASK
+    cap = a.get("softcap", 0) if mode == 2 or (mode == 1 and new) else 0
+    has_bias = mode == 2 or (mode == 1 and not new)
+    out = np.stack([
+        product(p, rows, k[h * len(k) // len(q)], scale / (cap or 1), "tanh" if cap else "none")
+        for h, rows in enumerate(q)
+    ])
+    out = times(p, out, cap) if cap else out
+    return plus(p, out, bias) if has_bias and bias is not None else out
 
 
 def attention(p, a, _, q, k, v, mask=None, past_key=None, past_value=None, lengths=None):
-    cap = a.get("softcap", 0)
-    if cap and mask is not None:
-        raise Missing("a mask inside the soft cap, as ONNX had it before https://github.com/onnx/onnx/pull/7867")
-    flat, half = q.ndim == 3, q.dtype == np.float16
+    if a.get("softmax_precision", 1) not in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
+        raise Missing(f"softmax_precision {a['softmax_precision']}")
+    flat = q.ndim == 3
     if flat:
-        heads, kv_heads = a["q_num_heads"], a["kv_num_heads"]
-        q = q.reshape(q.shape[:2] + (heads, -1)).transpose(0, 2, 1, 3)
-        k, v = (t.reshape(t.shape[:2] + (kv_heads, -1)).transpose(0, 2, 1, 3) for t in (k, v))
-    past = 0 if past_key is None else past_key.shape[2]
+        q, k, v = (split_heads(t, a[f"{n}_num_heads"]) for t, n in ((q, "q"), (k, "kv"), (v, "kv")))
+    past = None if past_key is None else past_key.shape[2]
     if past:
         k, v = np.concatenate([past_key, k], 2), np.concatenate([past_value, v], 2)
-    shape = (q.shape[1], q.shape[2], k.shape[2])
-    scale = a.get("scale", 1 / np.sqrt(q.shape[-1]))
-    mode = a.get("qk_matmul_output_mode", 0)
-    out, scores = [], []
-    for b in range(len(q)):
+    shape = q.shape[:3] + k.shape[2:3]
+    scale = float(a.get("scale", 1 / np.sqrt(q.shape[-1])))
+    # What the op calls causal is for keys that end with the last query's.
+    causal = bool(a.get("is_causal")) and (past or 0) + shape[2] == shape[3] and mask is None and lengths is None
+    causal = causal and not any(name.endswith("window_size") for name in a)
+    params = {"scale": scale, "softcap": a.get("softcap", 0), "causal": causal}
+    out, found = [], []
+    for b, bias in enumerate(attention_biases(a, shape, past, mask, lengths)):
         arrays = {n: t[b : b + 1].transpose(0, 2, 1, 3) for n, t in (("q", q), ("k", k), ("v", v))}
-        bias = attention_bias(a, mask, lengths, b, shape, past)
-        # What the op calls causal is for keys that end with the last query's.
-        causal = bool(a.get("is_causal")) and past + shape[1] == shape[2] and mask is None
-        if causal:
-            bias = None
-        if bias is not None:
+        if bias is not None and not causal:
             arrays["bias"] = bias
-        params = {"scale": float(scale), "softcap": cap, "causal": causal}
         out.append(p.out("attention", arrays, **params)[0].transpose(1, 0, 2))
-        if not a["wants_scores"]:
+        if not any(a["wanted"][3:]):
             continue
-        if mode == 3:
+        if a.get("qk_matmul_output_mode", 0) == 3:
             del arrays["v"]
-            scores.append(p.out("attention_weights", arrays, **params)[0])
-            continue
-        each = []
-        for h in range(shape[0]):
-            rows = {"x": q[b, h], "w": k[b, h * k.shape[1] // shape[0]]}
-            if mode == 2 and cap:
-                capped = p.out("matmul", rows, scale=float(scale / cap), activation="tanh")
-                each.append(p.out("matmul", {"x": capped, "w": np.eye(shape[2])}, scale=cap))
-                continue
-            if mode == 1 and bias is not None:
-                rows["residual"] = bias[h if len(bias) > 1 else 0]
-            each.append(p.out("matmul", rows, scale=float(scale)))
-        scores.append(np.stack(each))
+            found.append(p.out("attention_weights", arrays, **params)[0])
+        else:
+            found.append(scores(p, a, q[b], k[b], scale, bias))
     out = np.stack(out)
     if flat:
         out = out.transpose(0, 2, 1, 3).reshape(out.shape[0], out.shape[2], -1)
-    kind = np.float16 if half else np.float32
-    return [out.astype(kind), k, v, np.stack(scores) if scores else None]
+    return [out, k, v, np.stack(found) if found else None]
 
 
+# ---- the tests -------------------------------------------------------------------------------------------------------
+
+# What computes the op, what it is told, the attributes that it knows.
 OPS = {
-    "MatMul": (matmul, None),
-    "Gemm": (gemm, None),
-    "Softmax": (softmax, None),
-    "LogSoftmax": (log_softmax, None),
-    "LayerNormalization": (norm, False),
-    "RMSNormalization": (norm, True),
-    "Gelu": (activation, "gelu"),
-    "Swish": (activation, "swish"),
-    "Relu": (activation, "relu"),
-    "Tanh": (activation, "tanh"),
-    "Sigmoid": (activation, "sigmoid"),
-    "Attention": (attention, None),
-    "RotaryEmbedding": (rotary, None),
-    "TopK": (top_k, None),
-    "ArgMax": (arg_max, None),
-    "Gather": (gather, None),
+    "MatMul": (matmul, None, ""),
+    "Gemm": (gemm, None, "alpha beta transA transB"),
+    "Softmax": (by_rows, "softmax", "axis"),
+    "LogSoftmax": (by_rows, "log_softmax", "axis"),
+    "LayerNormalization": (norm, False, "axis epsilon stash_type"),
+    "RMSNormalization": (norm, True, "axis epsilon stash_type"),
+    "Gelu": (activation, "gelu", "approximate"),
+    "Swish": (activation, "swish", "alpha"),
+    "Relu": (activation, "relu", ""),
+    "Tanh": (activation, "tanh", ""),
+    "Sigmoid": (activation, "sigmoid", ""),
+    "Attention": (attention, None, "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap "
+                  "softmax_precision left_window_size right_window_size local_window_size"),
+    "RotaryEmbedding": (rotary, None, "interleaved num_heads rotary_embedding_dim"),
+    "TopK": (top_k, None, "axis largest sorted"),
+    "ArgMax": (arg_max, None, "axis keepdims select_last_index"),
+    "Gather": (gather, None, "axis"),
 }
 
 
-def read_arrays(folder, kind, names):
-    arrays = []
-    for i in range(len([n for n in names if n])):
+def read_arrays(folder, kind, values):
+    """The arrays of the graph's inputs or outputs, by their names."""
+    arrays = {}
+    for i, value in enumerate(values):
         tensor = onnx.TensorProto()
-        with open(os.path.join(folder, "test_data_set_0", f"{kind}_{i}.pb"), "rb") as file:
+        with open(os.path.join(folder, f"{kind}_{i}.pb"), "rb") as file:
             tensor.ParseFromString(file.read())
-        arrays.append(numpy_helper.to_array(tensor))
-    given = iter(arrays)
-    return [next(given) if n else None for n in names]
+        arrays[value.name] = numpy_helper.to_array(tensor)
+        if arrays[value.name].dtype.kind not in "fiub":
+            raise Missing(f"the type {onnx.TensorProto.DataType.Name(tensor.data_type)}")
+    return arrays
 
 
-def check(program, folder, node):
-    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    attributes["wants_scores"] = len(node.output) > 3
-    compute, argument = OPS[node.op_type]
-    found = compute(program, attributes, argument, *read_arrays(folder, "input", node.input))
-    for i, (name, expected) in enumerate(zip(node.output, read_arrays(folder, "output", node.output))):
-        if not name:
-            continue
-        if i >= len(found):
-            raise Missing(f"the output {name}, which training reads")
-        if expected.shape != found[i].shape:
-            raise AssertionError(f"{name}: expected the shape {expected.shape}, found {found[i].shape}")
+def compare(name, expected, found):
+    if expected.shape != found.shape:
+        raise AssertionError(f"{name}: expected the shape {expected.shape}, found {found.shape}")
+    if expected.dtype.kind != found.dtype.kind:
+        raise AssertionError(f"{name}: expected {expected.dtype}, found {found.dtype}")
+    found = found.astype(expected.dtype)
+    if expected.dtype.kind == "f":
         absolute = 1e-3 if expected.dtype == np.float16 else 1e-7
-        np.testing.assert_allclose(found[i], expected, rtol=1e-3, atol=absolute, err_msg=name)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=absolute, err_msg=name)
+    else:
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+
+
+def check(program, folder, model):
+    graph = model.graph
+    node = graph.node[0]
+    compute, argument, known = OPS[node.op_type]
+    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    unknown = sorted(set(attributes) - set(known.split()))
+    if unknown:
+        raise Missing(f"the attribute {', '.join(unknown)}")
+    opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    attributes["onnx"] = max(INSTALLED, ENDS_AT_LAST_KEY) if opset > 24 else INSTALLED
+    attributes["wanted"] = [bool(name) for name in node.output]
+    sets = sorted(glob.glob(os.path.join(glob.escape(folder), "test_data_set_*")))
+    if not sets or not graph.output:
+        raise AssertionError("expected outputs, found none")
+    for data_set in sets:
+        arrays = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+        arrays.update(read_arrays(data_set, "input", graph.input))
+        inputs = [arrays[name] if name else None for name in node.input]
+        found = dict(zip(node.output, compute(program, attributes, argument, *inputs)))
+        for name, expected in read_arrays(data_set, "output", graph.output).items():
+            if found.get(name) is None:
+                raise Missing(f"the output {name}")
+            compare(name, expected, found[name])
+
+
+def load(folder):
+    """The model, if it is one of our ops."""
+    path = os.path.join(folder, "model.onnx")
+    if not os.path.isfile(path):
+        return None
+    model = onnx.load(path)
+    node = model.graph.node
+    return model if len(node) == 1 and node[0].op_type in OPS and node[0].domain in ("", "ai.onnx") else None
 
 
 def main(root, arguments):
@@ -294,23 +494,22 @@ def main(root, arguments):
     passed, failed, missing = [], [], {}
     with tempfile.TemporaryDirectory() as folder:
         program = Program(arguments, folder)
-        for name in sorted(os.listdir(root)):
-            if "_expanded" in name:
-                continue
-            nodes = onnx.load(os.path.join(root, name, "model.onnx")).graph.node
-            if len(nodes) != 1 or nodes[0].op_type not in OPS:
-                continue
+        for name in sorted(name for name in os.listdir(root) if "_expanded" not in name):
+            model = None
             try:
-                check(program, os.path.join(root, name), nodes[0])
+                model = load(os.path.join(root, name))
+                if model is None:
+                    continue
+                check(program, os.path.join(root, name), model)
                 passed.append(name)
             except Missing as reason:
-                missing.setdefault(f"{nodes[0].op_type}: {reason}", []).append(name)
-            except (AssertionError, RuntimeError) as error:
+                op = model.graph.node[0].op_type
+                missing.setdefault(f"{op}: {reason}", []).append(name.removeprefix("test_"))
+            except Exception as error:  # whatever ends one test, the others run
                 failed.append(name)
-                print(f"failed: {name}: {' '.join(str(error).split())[:300]}")
+                print(f"failed: {name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
     for reason, names in missing.items():
-        names = ", ".join(name.removeprefix("test_") for name in names)
-        print(f"no such parameter or output: {reason}: {names}")
+        print(f"missing: {reason}: {', '.join(names)}")
     n_missing = sum(map(len, missing.values()))
     print(f"{len(passed)} of {len(passed) + len(failed) + n_missing} passed, {len(failed)} failed")
     return 1 if failed or not passed else 0
