@@ -551,6 +551,7 @@ static void test_embed_folders(void **state) {
   put(pooling, "{\"pooling_mode\": \"lasttoken\", \"include_prompt\": false}");
   program_must("$V embed $T/bert w5", 4, NULL,
                "\"include_prompt\": expected true beside a default prompt, found false");
+  program_must("$V embed $T/bert --pooling mean w5", 4, NULL, "\"include_prompt\": expected true");
   put(model, NULL);
   put(sentence, NULL);
   put(pooling, NULL);
