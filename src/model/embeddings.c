@@ -43,7 +43,7 @@ vkf_status vkf_model_claim_bert_embeddings(vkf_net *net, vkf_file_value config, 
                                 &stack->position_table));
   VKF_CALL(
       vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, types, stack->n_types, width, "types.weight", &stack->type_table));
-  VKF_CALL(vkf_model_add_norm(net, norm, width, VKF_NORM_LAYER, "embed.norm", &stack->embed_norm));
+  VKF_CALL(vkf_model_add_norm(net, norm, width, "embed.norm", &stack->embed_norm));
   stack->positions = VKF_POSITION_LEARNED;
   stack->embed_scale = 1;
   net->info.max_positions = stack->n_positions;

@@ -74,8 +74,7 @@ static vkf_status map_stack(vkf_net *net, const variant *v, vkf_model_stack *sta
   if (norm == NULL || norm_name == NULL) return VKF_ERROR_MEMORY;
   stack->norm_first = stack->has_final_norm = v->norm_first;
   VKF_CALL(map_positions(net, v, stack, prefix));
-  if (v->embed_norm)
-    VKF_CALL(vkf_model_add_norm(net, norm, net->info.d_model, VKF_NORM_LAYER, norm_name, &stack->embed_norm));
+  if (v->embed_norm) VKF_CALL(vkf_model_add_norm(net, norm, net->info.d_model, norm_name, &stack->embed_norm));
   return vkf_model_claim_stack(net, stack, names);
 }
 

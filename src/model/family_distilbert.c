@@ -49,8 +49,7 @@ vkf_status vkf_model_map_distilbert(vkf_net *net, vkf_file_value config) {
   VKF_CALL(vkf_model_claim_words(net, config, "distilbert.embeddings.word_embeddings.weight", width, &heads));
   VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "distilbert.embeddings.position_embeddings.weight",
                                 stack->n_positions, width, "positions.weight", &stack->position_table));
-  VKF_CALL(vkf_model_add_norm(net, "distilbert.embeddings.LayerNorm.", width, VKF_NORM_LAYER, "embed.norm",
-                              &stack->embed_norm));
+  VKF_CALL(vkf_model_add_norm(net, "distilbert.embeddings.LayerNorm.", width, "embed.norm", &stack->embed_norm));
   VKF_CALL(vkf_model_claim_stack(net, stack, &names));
   return vkf_model_claim_encoder_head(net, config, &heads);
 }

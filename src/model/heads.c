@@ -138,7 +138,7 @@ static vkf_status claim_masked_lm(vkf_net *net, vkf_file_value config, const vkf
   VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
   is_tied = is_tied && !vkf_model_differ(net, net->weights[stack->table].parts[0].tensor->name, names->table);
   VKF_CALL(claim_dense(net, names->dense, width, names->dense_has_gelu ? VKF_ACT_GELU : stack->activation));
-  VKF_CALL(vkf_model_add_norm(net, names->norm, width, VKF_NORM_LAYER, "head.norm", &head->norm));
+  VKF_CALL(vkf_model_add_norm(net, names->norm, width, "head.norm", &head->norm));
   head->out.weight = stack->table;
   if (is_tied) {
     net->infos[stack->table].use |= VKF_WEIGHT_MATMUL;

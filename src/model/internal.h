@@ -266,9 +266,8 @@ vkf_status vkf_model_mark_same(vkf_net *net, const char *name, const char *first
  * to be made), stem + "bias". */
 vkf_status vkf_model_add_linear(vkf_net *net, const char *stem, uint32_t rows, uint32_t columns, bool has_bias,
                                 const char *name, vkf_model_linear *out);
-/* A layer norm of this width, stem + "weight" and, for layer norms, stem + "bias". */
-vkf_status vkf_model_add_norm(vkf_net *net, const char *stem, uint32_t width, vkf_norm_kind kind, const char *name,
-                              vkf_model_norm *out);
+/* A layer norm of this width, stem + "weight" and stem + "bias". */
+vkf_status vkf_model_add_norm(vkf_net *net, const char *stem, uint32_t width, const char *name, vkf_model_norm *out);
 /* Fills info.unused. */
 vkf_status vkf_model_list_unused(vkf_net *net);
 /* load and copy of vkf_weight_source. */

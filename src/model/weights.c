@@ -186,14 +186,12 @@ vkf_status vkf_model_add_linear(vkf_net *net, const char *stem, uint32_t rows, u
   return vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &source, 1, &out->bias, "%s.bias", name);
 }
 
-vkf_status vkf_model_add_norm(vkf_net *net, const char *stem, uint32_t width, vkf_norm_kind kind, const char *name,
-                              vkf_model_norm *out) {
+vkf_status vkf_model_add_norm(vkf_net *net, const char *stem, uint32_t width, const char *name, vkf_model_norm *out) {
   char tensor[256];
   vkf_model_source source = {.tensor = tensor, .rows = width, .n_rows = width};
   *out = (vkf_model_norm){VKF_NO_WEIGHT, VKF_NO_WEIGHT};
   snprintf(tensor, sizeof tensor, "%sweight", stem);
-  vkf_status st = vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &source, 1, &out->weight, "%s.weight", name);
-  if (st != VKF_OK || kind != VKF_NORM_LAYER) return st;
+  VKF_CALL(vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &source, 1, &out->weight, "%s.weight", name));
   snprintf(tensor, sizeof tensor, "%sbias", stem);
   return vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &source, 1, &out->bias, "%s.bias", name);
 }
