@@ -10,10 +10,10 @@ void vkf_vkop_dispatch_read(vkf_dispatch *out, uint32_t slot) {
   out->operands[out->n_operands++] = (vkf_operand){.slot = slot, .access = VKF_ACCESS_STORAGE};
 }
 
-void vkf_vkop_dispatch_begin_all(const vkf_node_view *view, vkf_dispatch *out, uint32_t n_in, uint32_t n_out) {
+void vkf_vkop_dispatch_begin_all(const vkf_node_view *view, vkf_dispatch *out, uint32_t n_in) {
   vkf_vkop_dispatch_begin(view, out);
   for (uint32_t i = 0; i < n_in; i++) vkf_vkop_dispatch_read(out, view->node->in[i]);
-  for (uint32_t i = 0; i < n_out; i++) vkf_vkop_dispatch_write(out, view->node->out[i]);
+  vkf_vkop_dispatch_write(out, view->node->out[0]);
 }
 
 void vkf_vkop_dispatch_spans(vkf_dispatch *out, uint32_t slot) {

@@ -30,8 +30,8 @@ _Static_assert(VKF_PUSH_OPERANDS <= VKF_MAX_OPERANDS, "shared/params.h and descr
 
 /* Starts a dispatch with the constants that come from the variant and the packing of its weight. */
 void vkf_vkop_dispatch_begin(const vkf_node_view *view, vkf_dispatch *out);
-/* The same with the first operands of most ops: all inputs, which are read, then all outputs. */
-void vkf_vkop_dispatch_begin_all(const vkf_node_view *view, vkf_dispatch *out, uint32_t n_in, uint32_t n_out);
+/* The same with the first operands of most ops: n_in inputs, which are read, then the output. */
+void vkf_vkop_dispatch_begin_all(const vkf_node_view *view, vkf_dispatch *out, uint32_t n_in);
 /* The next operand: read through a storage buffer as rows, or written. */
 void vkf_vkop_dispatch_read(vkf_dispatch *out, uint32_t slot);
 void vkf_vkop_dispatch_write(vkf_dispatch *out, uint32_t slot);

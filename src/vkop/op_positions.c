@@ -19,7 +19,7 @@ void vkf_vkop_describe_rope(const vkf_node_view *view, vkf_dispatch *out) {
       .k_width = p->n_kv_heads * p->head_width,
       .n_positions = p->n_positions,
   };
-  vkf_vkop_dispatch_begin_all(view, out, 3, 1);
+  vkf_vkop_dispatch_begin_all(view, out, 3);
   out->constants[VKF_C_ROPE_HEAD_WIDTH] = p->head_width;
   out->constants[VKF_C_ROPE_ROTARY] = p->rotary;
   out->constants[VKF_C_ROPE_INTERLEAVED] = p->pairs == VKF_ROPE_INTERLEAVED;
@@ -32,6 +32,6 @@ VKF_PROBLEM(relative_bias, vkf_relative_bias_params, .rows = {p->n_heads, p->n_d
 void vkf_vkop_describe_relative_bias(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_relative_bias_params *p = &view->node->params.relative_bias;
   const struct vkf_push_relative_bias push = {p->n_heads, p->n_distances};
-  vkf_vkop_dispatch_begin_all(view, out, 2, 1);
+  vkf_vkop_dispatch_begin_all(view, out, 2);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }

@@ -16,7 +16,7 @@ void vkf_vkop_describe_embed(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_embed_params *p = &view->node->params.embed;
   const uint32_t *in = view->node->in;
   const struct vkf_push_embed push = {p->rows, p->width, view->rows, p->n_positions, p->n_types, p->scale};
-  vkf_vkop_dispatch_begin_all(view, out, 6, 1);
+  vkf_vkop_dispatch_begin_all(view, out, 6);
   out->operands[VKF_EMBED_TABLE].shard = true;
   out->operands[VKF_EMBED_TABLE].row = view->first;
   vkf_vkop_dispatch_scales(view, out, in[VKF_EMBED_TABLE]);
@@ -44,7 +44,7 @@ void vkf_vkop_describe_norm(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_norm_params *p = &view->node->params.norm;
   const uint32_t *in = view->node->in;
   const struct vkf_push_norm push = {p->rows, p->width, p->eps, groups_of(p), whole_width(p)};
-  vkf_vkop_dispatch_begin_all(view, out, 4, 1);
+  vkf_vkop_dispatch_begin_all(view, out, 4);
   for (int i = VKF_NORM_X; i <= VKF_NORM_BIAS; i++)
     if (i != VKF_NORM_RESIDUAL || view->variant->access == VKF_ACCESS_ADDRESS)
       out->operands[i].access = view->variant->access;
@@ -65,7 +65,7 @@ VKF_PROBLEM(gather, vkf_gather_params, .rows = {dims->v[p->rows], p->width})
 void vkf_vkop_describe_gather(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_gather_params *p = &view->node->params.gather;
   const struct vkf_push_gather push = {p->rows, p->x_rows, p->width};
-  vkf_vkop_dispatch_begin_all(view, out, 2, 1);
+  vkf_vkop_dispatch_begin_all(view, out, 2);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
@@ -93,7 +93,7 @@ VKF_PROBLEM(logit_edit, vkf_logit_edit_params,
 void vkf_vkop_describe_logit_edit(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_logit_edit_params *p = &view->node->params.logit_edit;
   const struct vkf_push_logit_edit push = {p->rows, p->width, p->max_edits};
-  vkf_vkop_dispatch_begin_all(view, out, 3, 1);
+  vkf_vkop_dispatch_begin_all(view, out, 3);
   out->constants[VKF_C_LOGIT_EDIT_IN_PLACE] = view->in_place;
   VKF_CONSTANTS_END(out, VKF_C_LOGIT_EDIT_IN_PLACE);
   vkf_vkop_dispatch_params(out, &push, sizeof push);

@@ -12,7 +12,7 @@ void vkf_vkop_describe_gate(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_gate_params *p = &view->node->params.gate;
   const uint32_t x = view->node->in[VKF_GATE_X];
   const struct vkf_push_gate push = {p->rows, p->width, vkf_vkop_cap(view->plan, x, 1), p->gate_column, p->up_column};
-  vkf_vkop_dispatch_begin_all(view, out, 1, 1);
+  vkf_vkop_dispatch_begin_all(view, out, 1);
   out->operands[VKF_GATE_X].access = view->variant->access;
   out->constants[VKF_C_ACTIVATION] = p->activation;
   VKF_CONSTANTS_END(out, VKF_C_ACTIVATION);
@@ -35,6 +35,6 @@ void vkf_vkop_describe_patches(const vkf_node_view *view, vkf_dispatch *out) {
       .patch_width = p->patch_width,
       .leading = p->leading,
   };
-  vkf_vkop_dispatch_begin_all(view, out, 1, 1);
+  vkf_vkop_dispatch_begin_all(view, out, 1);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
