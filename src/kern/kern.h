@@ -247,7 +247,7 @@ vkf_order_class vkf_kern_order(const vkf_caps *caps, bool batch_invariant);
 /* Specialization constants 0..n-1 that every kernel of this op shares (shaders/shared/constants.h); returns n. */
 uint32_t vkf_kern_constants(const vkf_variant *variant, const vkf_problem *problem,
                             uint32_t constants[VKF_MAX_CONSTANTS]);
-uint32_t vkf_kern_shared_bytes(const vkf_variant *variant, const vkf_problem *problem);
+uint32_t vkf_kern_shared_bytes(const vkf_variant *variant);
 /* Numbers that an invocation keeps at once, about. */
 uint32_t vkf_kern_registers(const vkf_variant *variant, const vkf_problem *problem);
 /* Turns of all loops on the longest path through one invocation of a stage, for drivers that end loops after so many

@@ -41,8 +41,7 @@ uint32_t vkf_kern_workgroup(const vkf_variant *v) {
   return v->workgroup ? v->workgroup : v->subgroup;
 }
 
-uint32_t vkf_kern_shared_bytes(const vkf_variant *v, const vkf_problem *problem) {
-  (void)problem;
+uint32_t vkf_kern_shared_bytes(const vkf_variant *v) {
   return v->family->shared_bytes ? v->family->shared_bytes(v) : 0;
 }
 

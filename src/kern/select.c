@@ -105,7 +105,7 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
   own.split = vkf_kern_split(v, p, caps);
   const uint64_t scratch = vkf_kern_scratch_bytes(v, &own);
   const uint64_t most = VKF_MIN(caps->max_storage_range_bytes, caps->max_allocation_bytes);
-  uint32_t grid[3], shared = vkf_kern_shared_bytes(v, p);
+  uint32_t grid[3], shared = vkf_kern_shared_bytes(v);
   if (missing) VKF_KERN_REFUSE("the device has no %s%s", missing->name, checked(caps, missing->checks));
   if (v->matrix.m && !has_matrix(caps, &v->matrix))
     VKF_KERN_REFUSE("multiplies %ux%ux%u matrices, which the device does not advertise", v->matrix.m, v->matrix.n,

@@ -136,7 +136,7 @@ static vkf_status add_candidate(bench *b, const vkf_variant *variant, const vkf_
                            .variant = c->name,
                            .clock = VKF_CLOCK_SUBMIT,
                            .workgroup = vkf_kern_workgroup(variant),
-                           .shared_bytes = vkf_kern_shared_bytes(variant, &p),
+                           .shared_bytes = vkf_kern_shared_bytes(variant),
                            .base = vkf_kern_name(base, c->base, sizeof c->base),
                            .tile = tile ? c->tile : NULL};
   for (uint32_t i = 0; i < b->run.plan.n_nodes; i++) {

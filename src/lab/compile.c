@@ -42,7 +42,7 @@ static vkf_status compile_variant(compilation *c, const vkf_variant *v) {
                              .variant = vkf_kern_name(v, name, sizeof name),
                              .format = vkf_engine_storage_of(c->of->format),
                              .workgroup = vkf_kern_workgroup(v),
-                             .shared_bytes = vkf_kern_shared_bytes(v, &(vkf_problem){0})};
+                             .shared_bytes = vkf_kern_shared_bytes(v)};
   row.picked = !strcmp(c->picked, name);
   vkf_arena_init(&arena, c->env);
   VKF_TRY(ready(c, name, failure, sizeof failure));

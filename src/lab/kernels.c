@@ -38,7 +38,7 @@ static void list_variant(const listing *l, const vkf_variant *v, vkf_kernel_fn o
                           .reason = vkf_kern_fit(v, &own, l->caps, reason, sizeof reason),
                           .order = v->order,
                           .workgroup = vkf_kern_workgroup(v),
-                          .shared_bytes = vkf_kern_shared_bytes(v, &own)};
+                          .shared_bytes = vkf_kern_shared_bytes(v)};
   if (!info.reason) {
     info.rank = place_of(l, v);
     info.picked = info.rank == 1;

@@ -148,9 +148,9 @@ static void constants_come_from_the_row(void **state) {
   assert_int_equal(c[VKF_C_TM], 4);
   assert_int_equal(c[VKF_C_W_LAYOUT], VKF_W_LANE);
   assert_int_equal(c[VKF_C_W_COLUMNS], 32);
-  assert_int_equal(vkf_kern_shared_bytes(v, &p), 2 * (64 + 64) * (16 + 4) * 4);
-  assert_int_equal(vkf_kern_shared_bytes(vkf_kern_find("matmul-naive-m1n1"), &p), 0);
-  assert_int_equal(vkf_kern_shared_bytes(vkf_kern_find("matmul-coopmat-64x64x32-m32n32-16x16x16-w32"), &p),
+  assert_int_equal(vkf_kern_shared_bytes(v), 2 * (64 + 64) * (16 + 4) * 4);
+  assert_int_equal(vkf_kern_shared_bytes(vkf_kern_find("matmul-naive-m1n1")), 0);
+  assert_int_equal(vkf_kern_shared_bytes(vkf_kern_find("matmul-coopmat-64x64x32-m32n32-16x16x16-w32")),
                    2 * (64 + 64) * (32 + 8) * 2);
   v = vkf_kern_find("matmul-lane-m8n4-w8");
   assert_int_equal(c[VKF_C_HALVES_BY_HAND], 0);

@@ -762,14 +762,13 @@ static void tiles_fit_their_shaders(void **state) {
   (void)state;
   size_t n;
   char name[128];
-  const vkf_problem p = any(VKF_OP_MATMUL, VKF_ORDER_FAST);
   const vkf_variant *table = vkf_kern_variants(&n);
   for (const vkf_variant *v = table; v < table + n; v++) {
     const uint32_t bm = v->tile.gemm.bm, bn = v->tile.gemm.bn, bk = v->tile.gemm.bk, tm = v->tile.gemm.tm,
                    tn = v->tile.gemm.tn;
     if (v->op != VKF_OP_MATMUL || v->matrix.m) continue;
     assert_true(bm % tm == 0 && bn % tn == 0);
-    if (v->needs & VKF_NEED_SHARED && !vkf_kern_shared_bytes(v, &p))
+    if (v->needs & VKF_NEED_SHARED && !vkf_kern_shared_bytes(v))
       fail_msg("%s needs shared memory and takes none: slices is left out", vkf_kern_name(v, name, sizeof name));
     if (v->tile.gemm.slices) {
       assert_int_equal(vkf_kern_workgroup(v), bm / tm * (bn / tn));
