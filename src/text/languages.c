@@ -221,7 +221,7 @@ static vkf_status get_language(const vkf_text_tokenizer *t, const char *which, c
                       "%s language: expected one of the tokenizer's, such as %s; found \"%s\"", which, some, name);
 }
 
-vkf_status vkf_text_tokenizer_set_source_language(vkf_text_tokenizer *t, const char *name) {
+static vkf_status set_source(vkf_text_tokenizer *t, const char *name) {
   int32_t id;
   VKF_CALL(get_language(t, "source", name, &id));
   if (t->languages.source == NULL)
@@ -231,7 +231,7 @@ vkf_status vkf_text_tokenizer_set_source_language(vkf_text_tokenizer *t, const c
   return VKF_OK;
 }
 
-vkf_status vkf_text_tokenizer_set_target_language(vkf_text_tokenizer *t, const char *name, int32_t *begin) {
+static vkf_status set_target(vkf_text_tokenizer *t, const char *name, int32_t *begin) {
   int32_t id;
   VKF_CALL(get_language(t, "target", name, &id));
   bool is_before = t->languages.form == VKF_TEXT_LANGUAGE_ARROWS;
@@ -245,8 +245,8 @@ vkf_status vkf_text_languages_use(vkf_text_tokenizer *t, const char *source, con
   vkf_status st = VKF_OK;
   *before = (vkf_text_languages_before){t->languages.source != NULL ? *t->languages.source : -1, t->languages.before};
   *begin = -1;
-  if (source != NULL) st = vkf_text_tokenizer_set_source_language(t, source);
-  if (st == VKF_OK && target != NULL) st = vkf_text_tokenizer_set_target_language(t, target, begin);
+  if (source != NULL) st = set_source(t, source);
+  if (st == VKF_OK && target != NULL) st = set_target(t, target, begin);
   if (st != VKF_OK) vkf_text_languages_restore(t, before);
   return st;
 }

@@ -99,20 +99,15 @@ bool vkf_text_tokenizer_marks_words(const vkf_text_tokenizer *tokenizer);
 /* The piece of an id, as long as the tokenizer lives; NULL where there is none. */
 const char *vkf_text_tokenizer_piece(const vkf_text_tokenizer *tokenizer, int32_t id);
 
-/* Multilingual tokenizers: the language of the texts from now on, as transformers' tokenizers call it ("en_XX",
- * "eng_Latn", "fr"). VKF_ERROR_ARGUMENT for one that the tokenizer does not have; the message lists some that it has.
- */
-vkf_status vkf_text_tokenizer_set_source_language(vkf_text_tokenizer *tokenizer, const char *name);
-/* The language to translate into. *begin: the id with which translations begin (forced_bos_token_id), or -1: the
- * language's token is put before each later source text (Marian). */
-vkf_status vkf_text_tokenizer_set_target_language(vkf_text_tokenizer *tokenizer, const char *name, int32_t *begin);
-
 /* What a choice of languages changed. */
 typedef struct vkf_text_languages_before {
   int32_t source, before;
 } vkf_text_languages_before;
-/* Both for the texts of one call (NULL: as they are): *begin as above, -1 without a target. After an error nothing is
- * changed; else vkf_text_languages_restore() ends it. */
+/* Multilingual tokenizers: the languages of the texts and to translate into, for the texts of one call, as
+ * transformers' tokenizers call them ("en_XX", "eng_Latn", "fr"); NULL: as they are. *begin: the id with which
+ * translations begin (forced_bos_token_id), or -1: there is no target, or its token is put before each source text
+ * (Marian). VKF_ERROR_ARGUMENT for one that the tokenizer does not have; the message lists some that it has. After an
+ * error nothing is changed; else vkf_text_languages_restore() ends it. */
 vkf_status vkf_text_languages_use(vkf_text_tokenizer *tokenizer, const char *source, const char *target,
                                   vkf_text_languages_before *before, int32_t *begin);
 void vkf_text_languages_restore(vkf_text_tokenizer *tokenizer, const vkf_text_languages_before *before);

@@ -63,6 +63,13 @@ static void assert_decoded(vkf_text_tokenizer *tokenizer, vkf_env *env, const in
   vkf_text_finish(&text);
 }
 
+/* Languages for all later texts. begin: NULL where it does not matter. */
+static vkf_status choose(vkf_text_tokenizer *tokenizer, const char *source, const char *target, int32_t *begin) {
+  vkf_text_languages_before before;
+  int32_t none;
+  return vkf_text_languages_use(tokenizer, source, target, &before, begin ? begin : &none);
+}
+
 static void assert_line(const json_t *line) {
   char config[200], want[400] = "";
   const char *class_name, *text, *language = NULL;
@@ -74,7 +81,7 @@ static void assert_line(const json_t *line) {
   vkf_env env;
   vkf_text_files files = files_of(class_name, config, sizeof config);
   vkf_text_tokenizer *tokenizer = open_files(&env, &files);
-  if (language) assert_int_equal(vkf_text_tokenizer_set_source_language(tokenizer, language), VKF_OK);
+  if (language) assert_int_equal(choose(tokenizer, language, NULL, NULL), VKF_OK);
   assert_ids(tokenizer, &env, text, want);
   close_tokenizer(&env, tokenizer);
   free_files(&files);
@@ -189,7 +196,7 @@ static void surfaces(void **state) {
                             .config = file_of(config, "config.json")};
     vkf_env env;
     vkf_text_tokenizer *tokenizer = open_files(&env, &files);
-    if (!is_marian) assert_int_equal(vkf_text_tokenizer_set_source_language(tokenizer, "en"), VKF_OK);
+    if (!is_marian) assert_int_equal(choose(tokenizer, "en", NULL, NULL), VKF_OK);
     assert_ids(tokenizer, &env, json_string_value(json_object_get(json, "text")), want);
     close_tokenizer(&env, tokenizer);
     json_decref(json);
@@ -222,13 +229,13 @@ static void targets(void **state) {
     vkf_text_files files = files_of(rows[i].class_name, config, sizeof config);
     vkf_text_tokenizer *tokenizer = open_files(&env, &files);
     if (rows[i].language) {
-      assert_int_equal(vkf_text_tokenizer_set_target_language(tokenizer, rows[i].language, &begin), VKF_OK);
+      assert_int_equal(choose(tokenizer, NULL, rows[i].language, &begin), VKF_OK);
       assert_int_equal(begin, rows[i].id);
     }
-    assert_int_equal(vkf_text_tokenizer_set_target_language(tokenizer, rows[i].unknown, &begin), VKF_ERROR_ARGUMENT);
+    assert_int_equal(choose(tokenizer, NULL, rows[i].unknown, &begin), VKF_ERROR_ARGUMENT);
     if (!strstr(env.message, rows[i].message)) fail_msg("%s", env.message);
     vkf_env_clear(&env);
-    assert_int_equal(vkf_text_tokenizer_set_source_language(tokenizer, rows[i].unknown), VKF_ERROR_ARGUMENT);
+    assert_int_equal(choose(tokenizer, rows[i].unknown, NULL, NULL), VKF_ERROR_ARGUMENT);
     close_tokenizer(&env, tokenizer);
     free_files(&files);
   }
@@ -264,9 +271,9 @@ static void templates(void **state) {
                             .config = file_of(rows[i].model, "config.json")};
     vkf_text_tokenizer *tokenizer = open_files(&env, &files);
     assert_ids(tokenizer, &env, "a", rows[i].before);
-    assert_int_equal(vkf_text_tokenizer_set_source_language(tokenizer, "zho_Hans"), VKF_OK);
+    assert_int_equal(choose(tokenizer, "zho_Hans", NULL, NULL), VKF_OK);
     assert_ids(tokenizer, &env, "a", rows[i].after);
-    assert_int_equal(vkf_text_tokenizer_set_target_language(tokenizer, "eng_Latn", &begin), VKF_OK);
+    assert_int_equal(choose(tokenizer, NULL, "eng_Latn", &begin), VKF_OK);
     assert_int_equal(begin, 3);
     close_tokenizer(&env, tokenizer);
   }
@@ -284,10 +291,10 @@ static void marian(void **state) {
       .config = file_of("{\"model_type\":\"marian\"}", "config.json")};
   vkf_text_tokenizer *tokenizer = open_files(&env, &files);
   assert_ids(tokenizer, &env, ">>es<< Z", "3 4 1 0");
-  assert_int_equal(vkf_text_tokenizer_set_source_language(tokenizer, "fr"), VKF_ERROR_ARGUMENT);
+  assert_int_equal(choose(tokenizer, "fr", NULL, NULL), VKF_ERROR_ARGUMENT);
   if (!strstr(env.message, "target languages only")) fail_msg("%s", env.message);
   vkf_env_clear(&env);
-  assert_int_equal(vkf_text_tokenizer_set_target_language(tokenizer, "fr", &begin), VKF_OK);
+  assert_int_equal(choose(tokenizer, NULL, "fr", &begin), VKF_OK);
   assert_int_equal(begin, -1);
   assert_ids(tokenizer, &env, "Z", "2 4 1 0");
   close_tokenizer(&env, tokenizer);
@@ -336,7 +343,7 @@ static void what_is_refused_changes_nothing(void **state) {
   vkf_text_tokenizer *tokenizer = open_files(&env, &files);
   assert_int_equal(vkf_text_tokenizer_special(tokenizer).mask, -1); /* no special token */
   assert_int_equal(vkf_text_tokenizer_special(tokenizer).unk, 0);
-  assert_int_equal(vkf_text_tokenizer_set_source_language(tokenizer, "fra_Latn"), VKF_ERROR_ARGUMENT);
+  assert_int_equal(choose(tokenizer, "fra_Latn", NULL, NULL), VKF_ERROR_ARGUMENT);
   vkf_env_clear(&env);
   assert_int_equal(vkf_text_languages_use(tokenizer, "zho_Hans", "xxx_Latn", &before, &begin), VKF_ERROR_ARGUMENT);
   vkf_env_clear(&env);
