@@ -3,7 +3,6 @@
 #include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench.h"
 #include "bench_figures.h"

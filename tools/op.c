@@ -1,7 +1,6 @@
 /* op: runs one op, or one block, on the user's arrays. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <vkformer/lab.h>
 
 #include "program.h"

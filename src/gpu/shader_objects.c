@@ -6,8 +6,6 @@
  * whoever holds the lock of pipelines uses them. A driver must refuse bytes that it cannot use (Vulkan 1.3, 9.8
  * "Binary Shader Code"), and lavapipe compares a hash; then the kernel is made from SPIR-V.
  */
-#include <string.h>
-
 #include "gpu/vk.h"
 
 uint64_t vkf_gpu_shader_key(const vkf_gpu_device *device, const vkf_gpu_pipeline_params *params) {

@@ -1,8 +1,6 @@
 /* attention: see attention.h. */
 #include "kern/attention.h"
 
-#include <stdio.h>
-
 enum {
   MAX_WORKGROUPS = 65535, /* that Vulkan promises in a dimension of a grid */
   START_KEYS = 64         /* that a query has where the cost of a start was measured */

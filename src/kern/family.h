@@ -7,6 +7,8 @@
 #ifndef VKF_KERN_FAMILY_H
 #define VKF_KERN_FAMILY_H
 
+#include <stdio.h>
+
 #include "kern/kern.h"
 #include "shared/constants.h"
 

@@ -1,7 +1,5 @@
 /* coopmat: many queries by cooperative matrices of f16, which keys and values are in (shaders/attention_coopmat.comp).
  * A workgroup has tm rows of queries a subgroup and goes through the keys in tiles of bn. */
-#include <stdio.h>
-
 #include "kern/attention.h"
 
 static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {

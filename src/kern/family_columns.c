@@ -1,7 +1,5 @@
 /* Families whose rows have no sums: embeddings, gates, edits and what moves rows. A workgroup has a row, or a part of
  * one. */
-#include <stdio.h>
-
 #include "kern/family.h"
 
 /* Each invocation does a column in each turn. */

@@ -3,7 +3,6 @@
  * cores without work. coopmat-halves has x in f16 from a dispatch before (shaders/round_halves.comp): each tile reads
  * half the bytes of x and rounds nothing. They compete by their effort. */
 #include <math.h>
-#include <stdio.h>
 
 #include "kern/gemm.h"
 

@@ -1,6 +1,4 @@
 /* dot: weights in q8 by integer dot products: blocks of x and w as words in shared memory (shaders/matmul_dot.comp). */
-#include <stdio.h>
-
 #include "kern/gemm.h"
 
 /* Products that an instruction adds up. */

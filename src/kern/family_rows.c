@@ -1,7 +1,5 @@
 /* Families that give a row of their result to a workgroup or to a subgroup, and add up or compare in it: norms,
  * softmax, top-k. */
-#include <stdio.h>
-
 #include "kern/family.h"
 
 /* Turns in which a row's partial sums are added up, at most. */

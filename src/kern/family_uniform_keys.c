@@ -1,7 +1,5 @@
 /* uniform-keys: a query a subgroup, keys and values by addresses that all lanes share
  * (shaders/attention_uniform_keys.comp). */
-#include <stdio.h>
-
 #include "kern/attention.h"
 
 static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {

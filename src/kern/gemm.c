@@ -5,8 +5,6 @@
  */
 #include "kern/gemm.h"
 
-#include <stdio.h>
-
 /* What it costs to load a number, in multiply-adds: from shared memory, and from elsewhere. */
 #define SHARED_LOAD 1.0
 #define FAR_LOAD 8.0

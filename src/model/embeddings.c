@@ -2,7 +2,6 @@
  *
  * What is tied is one weight, whether it is stored once or twice. */
 #include <math.h>
-#include <string.h>
 
 #include "model/internal.h"
 

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "task/links.h"
-
 /* ---- heads ------------------------------------------------------------------------------------------------------- */
 
 static vkf_status parse_heads(vkf_aligner *a, const char *text) {

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "engine/opened.h"
 #include "file/map.h"
 
 enum { MAX_SIDE = 1 << 14 };
