@@ -1,4 +1,4 @@
-/* engine: the room that sees all and implements the public header.
+/* engine: contexts, devices, models and sessions of the public header; task and lab implement the rest of it.
  *
  * Owns contexts, devices, open models, sessions with their plan caches, and results. Preconditions of callers are
  * checked here, once. Invariant: every public call begins with vkf_env_clear(), so the message is that of the last call

@@ -16,7 +16,8 @@ typedef struct vkf_batches {
   void *user;
 } vkf_batches;
 
-/* Runs every part, but not those of skipped texts. VKF_ERROR_UNSUPPORTED for an encoder-decoder. */
+/* Runs every part, but not those of skipped texts. VKF_ERROR_UNSUPPORTED for an encoder-decoder that is
+ * not pooled. */
 vkf_status vkf_task_batches_run(const vkf_batches *batches);
 
 #endif

@@ -258,7 +258,7 @@ vkf_status vkf_text_load_literal(vkf_text_loader *loader, vkf_text_string text, 
 vkf_status vkf_text_load_copy(vkf_text_loader *loader, const char *data, size_t size, vkf_text_string *out);
 /* The options of Metaspace, which is a pre-tokenizer and a decoder. */
 vkf_status vkf_text_load_metaspace(vkf_text_loader *loader, const json_t *json, vkf_text_step *step);
-/* VKF_ERROR_FORMAT: "<stage> "<type>": " and the rest. */
+/* Fails with this status: "<stage> "<type>": " and the rest. */
 vkf_status vkf_text_load_fail(vkf_text_loader *loader, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
 
 /* ---- the stages -------------------------------------------------------------------------------------------------- */
