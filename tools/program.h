@@ -1,8 +1,9 @@
 /* program: what the commands of vkformer share: arguments, the open context, output.
  *
- * The program uses the public header of the library and nothing else of it. A command is one file with one row in
- * commands.h; its options are tables, so parsing and help read the same lines. Invariant: a command writes its results
- * to standard output or to the file it was given, everything else goes to standard error and begins with "vkformer: ".
+ * The program uses the public headers of the library and nothing else of it. A command has one row in commands.h and
+ * is one file, or a few where it is large; its options are tables, so parsing and help read the same lines. Invariant:
+ * a command writes its results to standard output or to the file it was given, everything else goes to standard error
+ * and begins with "vkformer: ".
  */
 #ifndef VKFORMER_TOOLS_PROGRAM_H
 #define VKFORMER_TOOLS_PROGRAM_H
