@@ -151,6 +151,8 @@ void vkf_text_append(vkf_text *text, const char *bytes, size_t size);
 void vkf_text_printf(vkf_text *text, const char *fmt, ...) VKF_PRINTF(2, 3);
 /* VKF_ERROR_MEMORY if an append failed. */
 vkf_status vkf_text_status(const vkf_text *text);
+/* The same, after which `data` is a string, also where nothing was appended. */
+vkf_status vkf_text_end(vkf_text *text);
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 

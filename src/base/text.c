@@ -52,6 +52,11 @@ vkf_status vkf_text_status(const vkf_text *text) {
   return text->failed ? VKF_ERROR_MEMORY : VKF_OK;
 }
 
+vkf_status vkf_text_end(vkf_text *text) {
+  vkf_text_append(text, "", 0);
+  return vkf_text_status(text);
+}
+
 const char *vkf_packed(const void *bytes, size_t n) {
   static const struct {
     const char *begin, *what;

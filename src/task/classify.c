@@ -89,8 +89,7 @@ static bool have_unknown(const classifier *c, const int32_t *ids, size_t n) {
 static vkf_status decode(classifier *c, const int32_t *ids, size_t n, const char **out) {
   c->text.size = 0;
   vkf_status st = vkf_engine_decode_ids(c->session, ids, n, !have_unknown(c, ids, n), &c->text);
-  vkf_text_append(&c->text, "", 0);
-  if (st == VKF_OK) st = vkf_text_status(&c->text);
+  if (st == VKF_OK) st = vkf_text_end(&c->text);
   if (st == VKF_OK) *out = c->text.data + strspn(c->text.data, " ");
   return st;
 }

@@ -92,8 +92,7 @@ static vkf_status take(void *user, size_t part, const float *logits, size_t widt
 static vkf_status is_edge(const filler *f, int32_t id, vkf_text *text, bool *out) {
   text->size = 0;
   vkf_status st = vkf_engine_decode_ids(f->session, &id, 1, true, text);
-  vkf_text_append(text, "", 0);
-  if (st == VKF_OK) st = vkf_text_status(text);
+  if (st == VKF_OK) st = vkf_text_end(text);
   *out = st == VKF_OK && id != f->mask && vkf_task_is_blank(text->data);
   return st;
 }
@@ -118,15 +117,13 @@ static vkf_status add_texts(const filler *f, const mask *at, vkf_text *text, vkf
     const int32_t was = part->ids[at->position];
     text->size = 0;
     VKF_CALL(vkf_engine_decode_ids(f->session, &at->ids[j], 1, true, text));
-    vkf_text_append(text, "", 0);
-    VKF_CALL(vkf_text_status(text));
+    VKF_CALL(vkf_text_end(text));
     VKF_CALL(vkf_engine_result_add_text(result, text->data));
     part->ids[at->position] = at->ids[j];
     const vkf_status st = whole_text(f, part->ids, part->n, text);
     part->ids[at->position] = was;
     VKF_CALL(st);
-    vkf_text_append(text, "", 0);
-    VKF_CALL(vkf_text_status(text));
+    VKF_CALL(vkf_text_end(text));
     VKF_CALL(vkf_engine_result_add_text(result, text->data));
   }
   return VKF_OK;

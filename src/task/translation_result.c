@@ -114,14 +114,12 @@ static vkf_status join_parts(const vkf_translator *t, const vkf_sentence *s, siz
   for (; n > 0; n--, s++) {
     part->size = 0;
     VKF_CALL(decode(t, s, &s->targets[row], part));
-    vkf_text_append(part, "", 0);
-    VKF_CALL(vkf_text_status(part));
+    VKF_CALL(vkf_text_end(part));
     const char *trimmed = trim(part->data, part->size);
     if (whole->size > 0 && s->part->spaced) vkf_text_append(whole, " ", 1);
     vkf_text_append(whole, trimmed, strlen(trimmed));
   }
-  vkf_text_append(whole, "", 0);
-  return vkf_text_status(whole);
+  return vkf_text_end(whole);
 }
 
 static vkf_status add_texts(const vkf_translator *t, const vkf_text_group *g, vkf_result *result) {
