@@ -1,8 +1,6 @@
 /* heads: which head a folder has, and its tensors. See internal.h.
  *
  * What is tied to the table of the embeddings is one weight, whether it is stored once or twice. */
-#include <string.h>
-
 #include "model/internal.h"
 
 vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kinds, vkf_model_head_kind fallback,
@@ -29,8 +27,7 @@ vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kin
   if (vkf_file_json_count(names) == 0) return VKF_OK;
   VKF_CALL(vkf_file_json_as_string(vkf_file_json_at(names, 0), &name));
   for (size_t i = 0; i < VKF_COUNT(endings); i++) {
-    size_t length = strlen(name), ending = strlen(endings[i].ending);
-    if (length < ending || strcmp(name + length - ending, endings[i].ending) != 0) continue;
+    if (!vkf_ends_with(name, endings[i].ending)) continue;
     if ((kinds >> endings[i].kind & 1) == 0) break;
     *out = endings[i].kind;
     return VKF_OK;

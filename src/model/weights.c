@@ -16,12 +16,10 @@ static const char *const buffers[] = {
 static const vkf_file_tensor *find_stored(const vkf_net *net, const char *name) {
   static const char *const endings[][2] = {{".weight", ".gamma"}, {".bias", ".beta"}};
   const vkf_file_tensor *found = vkf_file_tensors_find(net->tensors, name);
-  size_t length = strlen(name);
   for (size_t i = 0; i < VKF_COUNT(endings) && found == NULL; i++) {
-    size_t ending = strlen(endings[i][0]);
     char old[256];
-    if (length < ending || strcmp(name + length - ending, endings[i][0]) != 0) continue;
-    snprintf(old, sizeof old, "%.*s%s", (int)(length - ending), name, endings[i][1]);
+    if (!vkf_ends_with(name, endings[i][0])) continue;
+    snprintf(old, sizeof old, "%.*s%s", (int)(strlen(name) - strlen(endings[i][0])), name, endings[i][1]);
     found = vkf_file_tensors_find(net->tensors, old);
   }
   return found;
@@ -45,13 +43,12 @@ const char *vkf_model_first_of(const vkf_net *net, const char *const *names, siz
   return names[0];
 }
 
-/* Marks a tensor as used; true the first time. */
+/* Marks a tensor of the folder as used; true the first time. */
 static bool mark(vkf_net *net, const vkf_file_tensor *tensor) {
-  size_t n = vkf_file_tensors_count(net->tensors), i = 0;
-  while (i < n && vkf_file_tensors_at(net->tensors, i) != tensor) i++;
-  if (i == n || net->used[i]) return false;
-  net->used[i] = true;
-  return true;
+  bool *used = &net->used[tensor - vkf_file_tensors_at(net->tensors, 0)];
+  const bool is_first = !*used;
+  *used = true;
+  return is_first;
 }
 
 void vkf_model_mark_known(vkf_net *net, const char *name) {
@@ -217,11 +214,8 @@ vkf_format vkf_model_net_store(vkf_net *net, vkf_format weights, vkf_format cach
 }
 
 static bool is_buffer(const char *name) {
-  size_t length = strlen(name);
-  for (size_t i = 0; i < VKF_COUNT(buffers); i++) {
-    size_t ending = strlen(buffers[i]);
-    if (length >= ending && strcmp(name + length - ending, buffers[i]) == 0) return true;
-  }
+  for (size_t i = 0; i < VKF_COUNT(buffers); i++)
+    if (vkf_ends_with(name, buffers[i])) return true;
   return false;
 }
 
