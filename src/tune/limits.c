@@ -147,8 +147,8 @@ vkf_status vkf_tune_limits_apply(vkf_env *env, const char *limits, vkf_caps *cap
   vkf_file_json *document = NULL;
   vkf_file_value object;
   const char *json = NULL, *keys[VKF_COUNT(facts)];
-  vkf_text unknown;
-  vkf_text_init(&unknown, env);
+  vkf_text names; /* of classes, or of keys that are unknown */
+  vkf_text_init(&names, env);
   for (size_t i = 0; i < VKF_COUNT(classes); i++)
     if (!strcmp(classes[i].name, limits)) json = classes[i].json;
   if (json)
@@ -157,16 +157,16 @@ vkf_status vkf_tune_limits_apply(vkf_env *env, const char *limits, vkf_caps *cap
     st = vkf_file_json_read(env, limits, &document);
   if (st == VKF_ERROR_FILE) {
     vkf_env_clear(env);
-    VKF_FAIL(env, st,
-             "limits: expected least, pi, mali, adreno, intel, m1, deck or a file, found \"%s\", which cannot be read",
+    for (size_t i = 0; i < VKF_COUNT(classes); i++) vkf_text_printf(&names, "%s%s", i ? ", " : "", classes[i].name);
+    VKF_TRY(vkf_text_status(&names));
+    VKF_FAIL(env, VKF_ERROR_FILE, "limits: expected %s or a file, found \"%s\", which cannot be read", names.data,
              limits);
   }
   VKF_TRY(st);
   VKF_TRY(vkf_file_json_as_object(vkf_file_json_root(document), &object));
   for (size_t i = 0; i < VKF_COUNT(facts); i++) keys[i] = facts[i].key;
-  if (vkf_file_json_unknown(object, keys, VKF_COUNT(facts), &unknown) > 0)
-    VKF_FAIL(env, VKF_ERROR_FORMAT, "limits %s: expected keys such as max_shared_bytes, found %s", limits,
-             unknown.data);
+  if (vkf_file_json_unknown(object, keys, VKF_COUNT(facts), &names) > 0)
+    VKF_FAIL(env, VKF_ERROR_FORMAT, "limits %s: expected keys such as max_shared_bytes, found %s", limits, names.data);
   for (size_t i = 0; i < VKF_COUNT(facts); i++)
     if (vkf_file_json_kind(vkf_file_json_member(object, facts[i].key)) != VKF_FILE_ABSENT)
       VKF_TRY(apply_fact(env, i, object, caps));
@@ -180,6 +180,6 @@ vkf_status vkf_tune_limits_apply(vkf_env *env, const char *limits, vkf_caps *cap
   }
 done:
   vkf_file_json_destroy(&document);
-  vkf_text_finish(&unknown);
+  vkf_text_finish(&names);
   return st;
 }
