@@ -249,6 +249,8 @@ vkf_status vkf_text_load_char(vkf_text_loader *loader, const json_t *json, const
 vkf_status vkf_text_load_bool(vkf_text_loader *loader, const json_t *json, const char *key, bool fallback, bool *out);
 vkf_status vkf_text_load_size(vkf_text_loader *loader, const json_t *json, const char *key, size_t fallback,
                               size_t *out);
+/* What a token of tokenizer_config.json says, which is a string or an object with "content"; NULL: it is neither. */
+const char *vkf_text_load_token(const json_t *token);
 /* {"String": ...} or {"Regex": ...} under `pattern`. */
 vkf_status vkf_text_load_pattern(vkf_text_loader *loader, const json_t *json, vkf_text_pattern **out);
 /* "pattern" and "content" of a step Replace. */

@@ -114,10 +114,9 @@ static int32_t *set_template(vkf_text_tokenizer *t, vkf_arena *arena, const int3
 
 /* The template of a class. */
 static vkf_status load_scheme(vkf_text_tokenizer *t, vkf_arena *arena, const scheme *s, const json_t *config) {
-  const json_t *eos = json_object_get(config, "eos_token");
-  const char *eos_name = json_string_value(json_is_object(eos) ? json_object_get(eos, "content") : eos);
+  const char *eos = vkf_text_load_token(json_object_get(config, "eos_token"));
   const char *source = json_string_value(json_object_get(config, "src_lang"));
-  int32_t end = vkf_text_tokenizer_find(t, eos_name != NULL ? eos_name : "</s>");
+  int32_t end = vkf_text_tokenizer_find(t, eos != NULL ? eos : "</s>");
   t->languages.form = s->form;
   if (s->form == VKF_TEXT_LANGUAGE_ARROWS || end < 0) return VKF_OK;
   if (source == NULL) source = s->source;
@@ -154,8 +153,7 @@ static vkf_status find_in_template(vkf_text_tokenizer *t, vkf_arena *arena) {
 
 /* The token that tokenizer_config.json names so; -1: none. */
 static int32_t find_named(const vkf_text_tokenizer *t, const json_t *config, const char *key) {
-  const json_t *token = json_object_get(config, key);
-  const char *piece = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+  const char *piece = vkf_text_load_token(json_object_get(config, key));
   return piece != NULL ? vkf_text_tokenizer_find(t, piece) : -1;
 }
 

@@ -21,11 +21,10 @@ bool vkf_text_legacy_find_id(const vkf_text_legacy *o, const char *token, size_t
   return false;
 }
 
-/* A token is a string or an object with "content". */
 const char *vkf_text_legacy_special_token(const vkf_text_legacy *o, int which) {
   const json_t *value = json_object_get(o->config, KEYS[which]);
   if (value == NULL) return o->row->tokens[which];
-  return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
+  return vkf_text_load_token(value);
 }
 
 vkf_status vkf_text_legacy_add_token(vkf_text_legacy *o, const char *token, size_t id, bool lstrip) {
@@ -92,7 +91,7 @@ vkf_status vkf_text_legacy_add_tokens(vkf_text_legacy *o) {
   }
   VKF_CALL(add_extra_ids(o));
   json_array_foreach(json_object_get(o->config, "additional_special_tokens"), i, more) {
-    const char *token = json_string_value(json_is_object(more) ? json_object_get(more, "content") : more);
+    const char *token = vkf_text_load_token(more);
     if (token != NULL)
       VKF_CALL(vkf_text_legacy_add_token(o, token, vkf_text_legacy_find_id(o, token, &id) ? id : o->next_id, false));
   }

@@ -55,6 +55,10 @@ vkf_status vkf_text_load_string(vkf_text_loader *loader, const json_t *json, con
   return vkf_text_load_copy(loader, json_string_value(field), json_string_length(field), out);
 }
 
+const char *vkf_text_load_token(const json_t *token) {
+  return json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+}
+
 vkf_status vkf_text_load_char(vkf_text_loader *loader, const json_t *json, const char *key, vkf_text_string *out) {
   vkf_status st = vkf_text_load_string(loader, json, key, out);
   if (st == VKF_OK && vkf_text_char_count(*out) != 1) return wrong_field(loader, key, "one character");
