@@ -81,6 +81,13 @@ static vkf_status need(vkf_text_legacy *o, const vkf_text_file *file, const char
                       "expected tokenizer.json or, for a %sTokenizer, %s; found neither", o->row->class_name, name);
 }
 
+/* The row of a class that is in the table. */
+static const vkf_text_legacy_class *row_of(const char *class_name) {
+  const vkf_text_legacy_class *row = CLASSES;
+  while (strcmp(row->class_name, class_name) != 0) row++;
+  return row;
+}
+
 static vkf_status load_class(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) {
   const vkf_text_files *files = o->files;
   vkf_text_legacy_form form = o->row->form;
@@ -112,7 +119,7 @@ vkf_status vkf_text_tokenizer_load_legacy(vkf_text_tokenizer *tokenizer, vkf_tex
   VKF_TRY(check_sizes(loader->env, files));
   VKF_TRY(find_class(&o));
   if (o.row == NULL && files->spm.data == NULL) /* the classes that these files began with */
-    o.row = &CLASSES[files->vocab.data != NULL ? 4 : 0];
+    o.row = row_of(files->vocab.data != NULL ? "GPT2" : "Bert");
   VKF_TRY(o.row != NULL ? load_class(tokenizer, &o) : vkf_text_legacy_load_spm(tokenizer, &o));
 done:
   json_decref(o.post);
