@@ -215,7 +215,7 @@ static vkf_status read_dense(reader *r, const char *folder) {
 /* One more layer behind those that there are. */
 static vkf_status add_dense(reader *r, const char *folder) {
   vkf_dense **last = &r->config->dense;
-  uint32_t width = r->config->width;
+  uint32_t width = 0; /* that comes in; 0: the model's, which this file does not know */
   for (; *last; last = &(*last)->next) width = (*last)->n_out;
   if (!r->pooling_file)
     return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s: expected Pooling before Dense, found none",
