@@ -107,14 +107,6 @@ static vkf_status run(void *user, vkf_session *session, const vkf_text_queue *qu
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
-/* A whole number of the configuration; 1 where there is none. */
-static size_t config_size(const writer *w, const char *config, const char *key) {
-  json_t *value = tool_config_value(config, w->args->operands[0], key);
-  const json_int_t n = json_integer_value(value);
-  json_decref(value);
-  return n > 1 ? (size_t)n : 1;
-}
-
 /* copies: sequences of a prompt that run together. */
 static size_t default_batch(size_t copies) {
   const size_t n = TOGETHER / copies;
@@ -174,11 +166,11 @@ static int run_prompts(writer *w, size_t batch, bool is_shown) {
 
 int tool_generate_text(const tool_args *args, const char *config) {
   writer w = {.args = args, .params = {VKF_GENERATE_TEXT_PARAMS_INIT}};
-  w.each = config_size(&w, config, "num_return_sequences");
-  const size_t beams = config_size(&w, config, "num_beams");
-  json_t *alternatives = tool_config_value(config, args->operands[0], "return_alternatives");
-  const size_t copies = beams > 1 && !json_is_true(alternatives) ? beams : w.each * beams;
-  json_decref(alternatives);
+  const char *folder = args->operands[0];
+  w.each = tool_config_count(config, folder, "num_return_sequences");
+  const size_t beams = tool_config_count(config, folder, "num_beams");
+  const bool is_one_search = beams > 1 && !tool_config_flag(config, folder, "return_alternatives");
+  const size_t copies = is_one_search ? beams : w.each * beams;
   /* A text is shown as it grows if somebody may be watching and no option asks for anything else. */
   const bool is_shown =
       may_be_watched(args) && !args->json && !args->batch_size && args->workers <= 1 && w.each == 1 && beams == 1;
@@ -201,7 +193,7 @@ int tool_generate_text(const tool_args *args, const char *config) {
   const tool_workload load = args->prompts.n == 1 || batch == 1              ? TOOL_ONE_AT_A_TIME
                              : w.window.ended && w.window.n_waiting <= batch ? TOOL_ONE_BATCH
                                                                              : TOOL_MANY_BATCHES;
-  if (exit_code == TOOL_OK) exit_code = tool_crew_open(&w.crew, args, &w.session, args->operands[0], load);
+  if (exit_code == TOOL_OK) exit_code = tool_crew_open(&w.crew, args, &w.session, folder, load);
   if (exit_code == TOOL_OK) exit_code = run_prompts(&w, batch, is_shown);
   tool_window_finish(&w.window);
   tool_crew_finish(&w.crew);

@@ -112,26 +112,26 @@ json_t *tool_config_value(const char *config, const char *folder, const char *ke
   return value;
 }
 
-/* Whether a generation draws tokens, and whether it has beams. */
-static bool is_drawn(const char *config, const char *folder) {
-  json_t *draws = tool_config_value(config, folder, "do_sample");
-  const bool yes = json_is_true(draws);
-  json_decref(draws);
-  return yes;
+size_t tool_config_count(const char *config, const char *folder, const char *key) {
+  json_t *value = tool_config_value(config, folder, key);
+  const json_int_t n = json_integer_value(value);
+  json_decref(value);
+  return n > 1 ? (size_t)n : 1;
 }
 
-static bool has_beams(const char *config, const char *folder) {
-  json_t *beams = tool_config_value(config, folder, "num_beams");
-  const bool yes = json_integer_value(beams) > 1;
-  json_decref(beams);
-  return yes;
+bool tool_config_flag(const char *config, const char *folder, const char *key) {
+  json_t *value = tool_config_value(config, folder, key);
+  const bool is_set = json_is_true(value);
+  json_decref(value);
+  return is_set;
 }
 
 int tool_check_generation(const tool_args *args, const char *config, const char *folder) {
   static const char *const of_draws[] = {"temperature", "top-k",          "top-p",      "min-p", "top-h",
                                          "typical-p",   "epsilon-cutoff", "eta-cutoff", "seed"};
   static const char *const of_beams[] = {"early-stopping", "patience", "coverage-penalty"};
-  const bool draws = is_drawn(config, folder), searches = has_beams(config, folder);
+  const bool draws = tool_config_flag(config, folder, "do_sample"),
+             searches = tool_config_count(config, folder, "num_beams") > 1;
   char key[64];
   for (size_t i = 0; i < sizeof of_draws / sizeof of_draws[0]; i++) {
     tool_generation_key(of_draws[i], key);

@@ -354,6 +354,9 @@ int tool_print_json_line(json_t *json);
 int tool_generation_config(const tool_args *args, char **out);
 /* A key of this configuration (JSON or NULL), else of the folder's; a new reference or NULL. */
 json_t *tool_config_value(const char *config, const char *folder, const char *key);
+/* The same of a number that counts something, 1 where there is none; and of a flag. */
+size_t tool_config_count(const char *config, const char *folder, const char *key);
+bool tool_config_flag(const char *config, const char *folder, const char *key);
 /* Says which options have no effect, because nothing is drawn or there are no beams. TOOL_USAGE after a message: one of
  * sampling has a value outside its key's range. */
 int tool_check_generation(const tool_args *args, const char *config, const char *folder);

@@ -11,10 +11,8 @@
 static const char format[] = "vkformer-translate/1";
 
 void tool_translation_read_config(tool_translation *t, const char *config, const char *folder) {
-  json_t *best = tool_config_value(config, folder, "num_return_sequences");
-  t->n_best = json_is_integer(best) && json_integer_value(best) > 1 ? (size_t)json_integer_value(best) : 1;
+  t->n_best = tool_config_count(config, folder, "num_return_sequences");
   t->is_list = t->n_best > 1 || json_object_get(t->args->config, "num_return_sequences");
-  json_decref(best);
   json_t *ids = tool_config_value(config, folder, "eos_token_id");
   if (json_is_integer(ids)) t->end_ids[t->n_end_ids++] = (int)json_integer_value(ids);
   for (size_t i = 0; i < json_array_size(ids) && i < TOOL_MAX_END_IDS; i++)
