@@ -15,9 +15,7 @@ bool vkf_engine_split_helps(vkf_session *session, vkf_status status, size_t batc
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static size_t bytes_of(const vkf_array *a) {
-  size_t bytes = vkf_dtype_bytes(a->dtype);
-  for (size_t i = 0; i < a->rank; i++) bytes *= a->shape[i];
-  return bytes;
+  return vkf_engine_array_elements(a) * vkf_dtype_bytes(a->dtype);
 }
 
 /* The rows of a and behind them those of b. */

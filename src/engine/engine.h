@@ -94,6 +94,7 @@ vkf_status vkf_engine_result_skip(vkf_result *result, size_t n, const vkf_skip_r
 /* ---- arrays that callers give (arrays.c) ------------------------------------------------------------------------- */
 /* NULL if there is none of that name. */
 const vkf_array *vkf_engine_array_find(const vkf_array *arrays, size_t n, const char *name);
+size_t vkf_engine_array_elements(const vkf_array *array);
 /* VKF_ERROR_ARGUMENT names the first array whose name is not among `known`, which are separated by ", ", or that is
  * there twice. call: "run". */
 vkf_status vkf_engine_check_names(vkf_env *env, const vkf_array *arrays, size_t n, const char *call, const char *known);

@@ -74,9 +74,7 @@ const vkf_array *vkf_result_find(const vkf_result *result, const char *name) {
 static const void *elements(const vkf_result *result, const char *name, vkf_dtype dtype, size_t *n) {
   const vkf_array *a = result && name ? vkf_engine_array_find(result->arrays, result->n_arrays, name) : NULL;
   const bool is_there = a && a->dtype == dtype;
-  size_t count = is_there;
-  for (size_t i = 0; is_there && i < a->rank; i++) count *= a->shape[i];
-  if (n) *n = count;
+  if (n) *n = is_there ? vkf_engine_array_elements(a) : 0;
   return is_there ? a->data : NULL;
 }
 
@@ -121,4 +119,10 @@ const vkf_array *vkf_engine_array_find(const vkf_array *arrays, size_t n, const 
   for (size_t i = 0; i < n; i++)
     if (arrays[i].name && !strcmp(arrays[i].name, name)) return &arrays[i];
   return NULL;
+}
+
+size_t vkf_engine_array_elements(const vkf_array *array) {
+  size_t n = 1;
+  for (size_t i = 0; i < array->rank; i++) n *= array->shape[i];
+  return n;
 }

@@ -229,8 +229,7 @@ static vkf_status check_finite(vkf_env *env, const vkf_result *result) {
   for (size_t i = 0; i < result->n_arrays; i++) {
     const vkf_array *a = &result->arrays[i];
     const float *numbers = a->data;
-    size_t n = 1;
-    for (size_t k = 0; k < a->rank; k++) n *= a->shape[k];
+    const size_t n = vkf_engine_array_elements(a);
     for (size_t k = 0; k < n && a->dtype == VKF_F32; k++)
       if (!isfinite(numbers[k]))
         return vkf_env_fail(env, VKF_ERROR_NUMERIC, "%s: expected finite numbers, found %g as element %zu of %zu",

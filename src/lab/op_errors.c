@@ -17,12 +17,11 @@ static vkf_status take_inputs(vkf_op_build *e, const vkf_op_build *o) {
   for (size_t i = 0; i < o->n_inputs; i++) {
     const vkf_array *a = &o->inputs[i];
     char name[128];
-    size_t n = 1;
     inputs[i] = *a;
     if (a->dtype != VKF_F32) continue;
     snprintf(name, sizeof name, "%s.error", a->name);
     const vkf_array *error = vkf_engine_array_find(o->inputs, o->n_inputs, name);
-    for (size_t k = 0; k < a->rank; k++) n *= a->shape[k];
+    const size_t n = vkf_engine_array_elements(a);
     if (!error) {
       inputs[i].data = vkf_arena_alloc(&e->arena, n, sizeof(float)); /* zeroed */
       if (!inputs[i].data) return VKF_ERROR_MEMORY;
