@@ -39,6 +39,17 @@ static inline const char *vkf_json_mark(const void *bytes, size_t n) {
   return is_mark ? "a byte-order mark of UTF-8 before it: save the file without one" : vkf_packed(bytes, n);
 }
 
+/* After vkf_json_load() has given NULL: fails and says what was found in `source` instead of JSON. */
+static inline vkf_status vkf_json_refuse(vkf_env *env, const char *source, const char *bytes, size_t n,
+                                         const json_error_t *error) {
+  const char *mark = vkf_json_mark(bytes, n);
+  if (mark != NULL) return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: expected JSON, found %s", source, mark);
+  if (vkf_json_lacks_memory(env, error))
+    return vkf_env_fail(env, VKF_ERROR_MEMORY, "%s: out of host memory while reading %zu bytes of JSON", source, n);
+  return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: expected JSON, found at line %d, column %d: %s", source, error->line,
+                      error->column, error->text);
+}
+
 static inline int vkf_json_append_bytes(const char *bytes, size_t n, void *out) {
   vkf_text_append(out, bytes, n);
   return 0;

@@ -34,13 +34,8 @@ vkf_status vkf_file_json_parse(vkf_env *env, const char *source, const char *byt
   document->root =
       vkf_json_load(bytes, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &document->only_reals, &error);
   const char *foreign = document->root == NULL ? vkf_file_foreign_bytes(bytes, n_bytes) : NULL;
-  if (document->root == NULL && foreign == NULL) foreign = vkf_json_mark(bytes, n_bytes);
   if (foreign != NULL) VKF_FAIL(env, VKF_ERROR_FORMAT, "%s: expected JSON, found %s", source, foreign);
-  if (document->root == NULL && vkf_json_lacks_memory(env, &error))
-    VKF_FAIL(env, VKF_ERROR_MEMORY, "%s: out of host memory while reading %zu bytes of JSON", source, n_bytes);
-  if (document->root == NULL)
-    VKF_FAIL(env, VKF_ERROR_FORMAT, "%s: expected JSON, found at line %d, column %d: %s", source, error.line,
-             error.column, error.text);
+  if (document->root == NULL) VKF_TRY(vkf_json_refuse(env, source, bytes, n_bytes, &error));
   *out = document;
   document = NULL;
 done:

@@ -38,14 +38,7 @@ vkf_status vkf_text_load_object(vkf_text_loader *loader, const vkf_text_file *fi
   *out = file->data != NULL ? vkf_json_load(file->data, file->size, 0, &only_reals, &error) : json_object();
   if (json_is_object(*out)) return VKF_OK;
   if (file->data == NULL) return vkf_env_fail(loader->env, VKF_ERROR_MEMORY, "no memory for a tokenizer");
-  const char *mark = *out == NULL ? vkf_json_mark(file->data, file->size) : NULL;
-  if (mark != NULL) return vkf_env_fail(loader->env, VKF_ERROR_FORMAT, "%s: expected JSON, found %s", file->name, mark);
-  if (*out == NULL && vkf_json_lacks_memory(loader->env, &error))
-    return vkf_env_fail(loader->env, VKF_ERROR_MEMORY, "%s: out of host memory while reading %zu bytes of JSON",
-                        file->name, file->size);
-  if (*out == NULL)
-    return vkf_env_fail(loader->env, VKF_ERROR_FORMAT, "%s: expected JSON, found at line %d, column %d: %s", file->name,
-                        error.line, error.column, error.text);
+  if (*out == NULL) return vkf_json_refuse(loader->env, file->name, file->data, file->size, &error);
   return vkf_env_fail(loader->env, VKF_ERROR_FORMAT, "%s: expected a JSON object, found another value", file->name);
 }
 

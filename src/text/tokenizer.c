@@ -13,13 +13,7 @@ static vkf_status load_json(vkf_text_tokenizer *tokenizer, vkf_text_loader *load
   vkf_status st = VKF_OK;
   json_error_t error = {0};
   json_t *root = json_loadb(file->data, file->size, JSON_ALLOW_NUL, &error);
-  const char *mark = root == NULL ? vkf_json_mark(file->data, file->size) : NULL;
-  if (mark != NULL) VKF_FAIL(loader->env, VKF_ERROR_FORMAT, "expected JSON, found %s", mark);
-  if (root == NULL && vkf_json_lacks_memory(loader->env, &error))
-    VKF_FAIL(loader->env, VKF_ERROR_MEMORY, "out of host memory while reading %zu bytes of JSON", file->size);
-  if (root == NULL)
-    VKF_FAIL(loader->env, VKF_ERROR_FORMAT, "expected JSON, found at line %d, column %d: %s", error.line, error.column,
-             error.text);
+  if (root == NULL) return vkf_json_refuse(loader->env, file->name, file->data, file->size, &error);
   if (!json_is_object(root)) VKF_FAIL(loader->env, VKF_ERROR_FORMAT, "expected a JSON object, found another value");
   VKF_TRY(vkf_text_tokenizer_load(tokenizer, loader, root));
 done:
