@@ -183,11 +183,7 @@ static int flush(tool_lines *l) {
 
 /* Takes in bytes [size] as the next line. */
 static int add(tool_lines *l, const char *bytes, size_t size) {
-  if (l->n_read++ == 0 || l->texts) {
-    const char *after = tool_without_bom(bytes);
-    size -= (size_t)(after - bytes);
-    bytes = after;
-  }
+  if (l->n_read++ == 0 || l->texts) tool_drop_bom(&bytes, &size);
   if (l->n == l->capacity) {
     const size_t capacity = 2 * l->capacity + 16;
     tool_line *lines = realloc(l->lines, capacity * sizeof *lines);

@@ -119,8 +119,9 @@ typedef struct tool_pairs {
 } tool_pairs;
 bool tool_pairs_part(tool_pairs *pairs, const char *const *texts, size_t n);
 void tool_pairs_finish(tool_pairs *pairs);
-/* The text behind a byte-order mark. */
+/* The text behind a byte-order mark; the same of a text with a size. */
 const char *tool_without_bom(const char *text);
+void tool_drop_bom(const char **text, size_t *size);
 /* What compressed a file that begins with these bytes: "gzip", "zstd", "xz", or NULL. */
 const char *tool_packing(const char *bytes, size_t n);
 

@@ -287,11 +287,11 @@ int tool_text_list_read(tool_text_list *l, const char *path, size_t wanted) {
     exit_code = tool_source_next(&source, &line, &size);
     if (!line && !source.ended) tool_source_wait(&source);
     if (exit_code != TOOL_OK || !line) continue;
-    const char *after = source.n_lines == 1 ? tool_without_bom(line) : line;
     char reason[80];
-    exit_code = tool_utf8_reason(after, size - (size_t)(after - line), reason, sizeof reason)
+    if (source.n_lines == 1) tool_drop_bom(&line, &size);
+    exit_code = tool_utf8_reason(line, size, reason, sizeof reason)
                     ? tool_error("%s: line %zu: %s", source.name, source.n_lines, reason)
-                    : tool_text_list_add(l, after);
+                    : tool_text_list_add(l, line);
   }
   tool_source_close(&source);
   if (exit_code == TOOL_OK && l->n == before) return tool_error("%s: expected at least one line, found none", path);

@@ -119,3 +119,9 @@ const char *tool_packing(const char *bytes, size_t n) {
 const char *tool_without_bom(const char *text) {
   return strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
 }
+
+void tool_drop_bom(const char **text, size_t *size) {
+  const char *after = tool_without_bom(*text);
+  *size -= (size_t)(after - *text);
+  *text = after;
+}

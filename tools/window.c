@@ -175,11 +175,7 @@ static int make_entry(tool_window *w, const char *line, size_t size, tool_entry 
   char reason[80];
   size_t n_tokens = 0;
   *e = (tool_entry){.number = w->source.n_lines, .source = w->source.hash};
-  if (e->number == 1 || w->source.texts) {
-    const char *after = tool_without_bom(line);
-    size -= (size_t)(after - line);
-    line = after;
-  }
+  if (e->number == 1 || w->source.texts) tool_drop_bom(&line, &size);
   e->line = tool_utf8_mend(line, size);
   if (!e->line) return tool_error("out of memory");
   if (tool_utf8_reason(line, size, reason, sizeof reason) && !tool_invalid_is(w->args, "replace")) {
