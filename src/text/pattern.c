@@ -155,75 +155,106 @@ static size_t flags_alone(vkf_text_string text, size_t at) {
   return n > 2 && at + n < text.size && text.data[at + n] == ')' ? n + 1 : 0;
 }
 
-/* false: *why says what is not supported. */
-static bool translate(vkf_text_string text, vkf_text *out, const char **why) {
-  bool in_class = false;
-  size_t depth = 0;
-  uint32_t n_flags[MAX_DEPTH + 1] = {0}; /* groups of flags that end with the group of each depth */
-  for (size_t i = 0; i < text.size;) {
-    char c = text.data[i];
-    if (c == '\\' && i + 1 < text.size) {
-      size_t n = translate_escape(text, i + 1, in_class, out);
-      *why = "an escape";
-      if (n == 0) return false;
-      i += 1 + n;
-      continue;
+typedef struct translation {
+  vkf_text_string text;
+  size_t at; /* of the character at hand */
+  vkf_text *out;
+  bool in_class;
+  size_t depth;                    /* of groups */
+  uint32_t n_flags[MAX_DEPTH + 1]; /* groups of flags that end with the group of each depth */
+} translation;
+
+/* 0 at the end. */
+static char next_of(const translation *t) {
+  return t->at + 1 < t->text.size ? t->text.data[t->at + 1] : 0;
+}
+
+static void copy(translation *t, size_t n) {
+  vkf_text_append(t->out, t->text.data + t->at, n);
+  t->at += n;
+}
+
+static void end_flags(translation *t) {
+  for (; t->n_flags[t->depth] > 0; t->n_flags[t->depth]--) vkf_text_append(t->out, ")", 1);
+}
+
+/* What is at hand inside [ and ]. NULL, or what is not supported. */
+static const char *translate_in_class(translation *t) {
+  const char *at = t->text.data + t->at;
+  size_t n = 1;
+  if (*at == '&' && next_of(t) == '&') return "an intersection of classes";
+  if (*at == '[' && next_of(t) != ':') return "a class within a class";
+  if (*at == '[') { /* [:name:] */
+    while (t->at + n < t->text.size && at[n] != ']') n++;
+    if (t->at + n < t->text.size) n++;
+    const char *class = posix_class(at, n);
+    if (class != NULL) {
+      vkf_text_printf(t->out, "%s", class);
+      t->at += n;
+      return NULL;
     }
-    if (in_class && c == '[' && !(i + 1 < text.size && text.data[i + 1] == ':')) {
-      *why = "a class within a class";
-      return false;
-    }
-    if (in_class && c == '&' && i + 1 < text.size && text.data[i + 1] == '&') {
-      *why = "an intersection of classes";
-      return false;
-    }
-    if (!in_class && c == '(' && !flags_are_known(text, i)) {
-      *why = "the flag m or s";
-      return false;
-    }
-    /* In a(?i)b|c the flag is that of a group to the end of the one around it: a(?i:b|c). */
-    const size_t n_alone = !in_class && c == '(' ? flags_alone(text, i) : 0;
-    if (n_alone > 0) {
-      vkf_text_printf(out, "%.*s:", (int)n_alone - 1, text.data + i);
-      n_flags[depth]++;
-      i += n_alone;
-      continue;
-    }
-    if (!in_class && c == '(') {
-      *why = "a group of this depth";
-      if (++depth > MAX_DEPTH) return false;
-      n_flags[depth] = 0;
-    }
-    if (!in_class && c == ')') {
-      for (; n_flags[depth] > 0; n_flags[depth]--) vkf_text_append(out, ")", 1);
-      depth -= depth > 0;
-    }
-    if (!in_class && c == '{') {
-      *why = "an interval with a plus behind it";
-      if (!translate_brace(text, &i, out)) return false;
-      continue;
-    }
-    size_t n = 1;
-    if (in_class && c == '[') { /* [:name:] */
-      while (i + n < text.size && text.data[i + n] != ']') n++;
-      if (i + n < text.size) n++;
-      const char *class = posix_class(text.data + i, n);
-      if (class != NULL) {
-        vkf_text_printf(out, "%s", class);
-        i += n;
-        continue;
-      }
-    } else if (!in_class && c == '[') {
-      in_class = true;
-      if (i + n < text.size && text.data[i + n] == '^') n++;
-    } else if (in_class && c == ']') {
-      in_class = false;
-    }
-    vkf_text_append(out, text.data + i, n);
-    i += n;
   }
-  for (; n_flags[depth] > 0; n_flags[depth]--) vkf_text_append(out, ")", 1);
-  return true;
+  if (*at == ']') t->in_class = false;
+  copy(t, n);
+  return NULL;
+}
+
+/* The same of a group that begins, or of flags alone. */
+static const char *open_group(translation *t) {
+  if (!flags_are_known(t->text, t->at)) return "the flag m or s";
+  /* In a(?i)b|c the flag is that of a group to the end of the one around it: a(?i:b|c). */
+  const size_t n_alone = flags_alone(t->text, t->at);
+  if (n_alone > 0) {
+    vkf_text_printf(t->out, "%.*s:", (int)n_alone - 1, t->text.data + t->at);
+    t->n_flags[t->depth]++;
+    t->at += n_alone;
+    return NULL;
+  }
+  if (t->depth == MAX_DEPTH) return "a group of this depth";
+  t->n_flags[++t->depth] = 0;
+  copy(t, 1);
+  return NULL;
+}
+
+/* The same outside of classes. */
+static const char *translate_outside(translation *t) {
+  size_t n = 1;
+  switch (t->text.data[t->at]) {
+    case '(':
+      return open_group(t);
+    case ')':
+      end_flags(t);
+      t->depth -= t->depth > 0;
+      break;
+    case '{':
+      return translate_brace(t->text, &t->at, t->out) ? NULL : "an interval with a plus behind it";
+    case '[':
+      t->in_class = true;
+      if (next_of(t) == '^') n++;
+      break;
+    default:
+      break;
+  }
+  copy(t, n);
+  return NULL;
+}
+
+/* NULL, or what is not supported. */
+static const char *translate(vkf_text_string text, vkf_text *out) {
+  translation t = {.text = text, .out = out};
+  while (t.at < text.size) {
+    const char *why = NULL;
+    if (text.data[t.at] == '\\' && t.at + 1 < text.size) {
+      const size_t n = translate_escape(text, t.at + 1, t.in_class, out);
+      if (n == 0) why = "an escape";
+      t.at += 1 + n;
+    } else {
+      why = t.in_class ? translate_in_class(&t) : translate_outside(&t);
+    }
+    if (why != NULL) return why;
+  }
+  end_flags(&t);
+  return NULL;
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -233,8 +264,8 @@ static vkf_status compile(vkf_text_pattern *pattern, vkf_text_string text) {
   vkf_env *env = pattern->env;
   vkf_text regex;
   vkf_text_init(&regex, env);
-  const char *why = "";
-  if (!translate(text, &regex, &why))
+  const char *why = translate(text, &regex);
+  if (why != NULL)
     VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "the regular expression \"%.200s\" has %s that is not supported", text.data,
              why);
   VKF_TRY(vkf_text_status(&regex));
