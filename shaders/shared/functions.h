@@ -60,11 +60,24 @@ VKF_FN float times_logistic(float x, float z) {
   return quotient(x, 1.0f + (is_nan(z) ? z : z < -3.402823466e38f ? -z : exp_of(clamped)));
 }
 
-/* tanh |x| = (1 - e)/(1 + e) with e = exp(-2|x|), which cannot overflow. */
+/* x + x P(x^2) below VKF_TANH_SMALL (interpolation at Chebyshev nodes; VKF_TANH_FIT), where the difference in
+ * tanh |x| = (1 - e)/(1 + e) with e = exp(-2|x|) would cancel. exp cannot overflow. NaN takes the second way. */
 VKF_FN float tanh_f32(float x) {
-  const float e = exp_below(-2.0f * (x < 0.0f ? -x : x));
-  const float y = quotient(1.0f - e, 1.0f + e);
-  return x < 0.0f ? -y : y;
+  const float t = x < 0.0f ? -x : x, s = mul(x, x);
+  float y;
+  if (t < VKF_TANH_SMALL) {
+    y = -0.00694294181f;
+    y = mad(y, s, 0.0214706827f);
+    y = mad(y, s, -0.0539334677f);
+    y = mad(y, s, 0.133332253f);
+    y = mad(y, s, -0.333333313f);
+    y = mad(mul(y, s), x, x);
+  } else {
+    const float e = exp_below(-2.0f * t);
+    y = quotient(1.0f - e, 1.0f + e);
+    y = x < 0.0f ? -y : y;
+  }
+  return y;
 }
 
 /* max(x, 0), and NaN for NaN. NaN is found by its bits, because NVIDIA's compiler turns a comparison into a maximum,

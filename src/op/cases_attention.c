@@ -113,6 +113,7 @@ enum {
       SELF(OP, M, "soft cap, bias, width 17", 2, 20, 2, 2, 17, 17, 1.0f, bias, NORMAL, 53, .softcap = 30),           \
       SELF(OP, M, "soft cap, scores of 10000", 2, 20, 2, 1, 32, 32, 0.125f, open, LARGE, 54, .softcap = 50),         \
       DECODE(OP, M, "soft cap, one query, 90 keys", 3, 1, 89, 4, 2, 64, 64, 1.0f, mask, NORMAL, 55, .softcap = 4),   \
+      SELF(OP, M, "soft cap far over the scores", 2, 9, 2, 2, 16, 16, 0.25f, open, NORMAL, 63, .softcap = 1e6f),     \
       SELF(OP, M, "rows of q that begin at odd places", 2, 9, 2, 2, 8, 8, 0.35f, open, NORMAL, 58, .q_column = 3),   \
       SELF(OP, M, "infinite where the mask is 0, causal", 2, 37, 2, 2, 32, 32, 0.25f, mask, UNSEEN, 59,              \
            .causal = true)

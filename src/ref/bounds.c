@@ -98,13 +98,26 @@ static double gate_bound(vkf_activation act, double x, const vkf_rounding *r) {
   }
 }
 
+/* x + x P(x^2): the sum is one rounding; x P(x^2) is at most VKF_TANH_TERM of it, and 12 roundings. */
+static double small_tanh_bound(double x, double error, const vkf_rounding *r) {
+  const double own = VKF_TANH_FIT + r->u + VKF_TANH_TERM * vkf_ref_gamma(12, r->u);
+  return error + own * (fabs(tanh(x)) + error) * (1 + 1e-6) + 4 * r->tiny;
+}
+
 /* (1 - e)/(1 + e), e = exp(-2|x|) with its own error; three roundings behind it. */
-static double tanh_bound(double x, double error, const vkf_rounding *r) {
+static double large_tanh_bound(double x, double error, const vkf_rounding *r) {
   double e = exp(-2 * VKF_MAX(fabs(x) - error, 0)), slope = 2 / ((1 + e) * (1 + e));
   double own = e * vkf_ref_exp_error(r, 2 * (fabs(x) + error));
   return error +
          (slope * own + (vkf_ref_gamma(2, r->u) + vkf_ref_div_error(r)) * (fabs(tanh(x)) + error + own)) * (1 + 1e-4) +
          4 * r->tiny;
+}
+
+/* The x at hand may be on either side. */
+static double tanh_bound(double x, double error, const vkf_rounding *r) {
+  double below = fabs(x) - error < VKF_TANH_SMALL ? small_tanh_bound(x, error, r) : 0;
+  double above = fabs(x) + error >= VKF_TANH_SMALL ? large_tanh_bound(x, error, r) : 0;
+  return VKF_MAX(below, above);
 }
 
 /* The square of an x off by `error`: nothing below zero. */

@@ -102,6 +102,16 @@ static float float_dot(const float *x, const float *w, uint32_t k, uint32_t part
   return float_sums(x, w, k, partial, 1);
 }
 
+/* As shaders/shared/functions.h has it. */
+static float float_tanh(float x, float (*exp_of)(float)) {
+  static const float p[] = {0.0214706827f, -0.0539334677f, 0.133332253f, -0.333333313f};
+  const float e = exp_of(-2 * fabsf(x)), s = x * x;
+  float y = -0.00694294181f;
+  if (fabsf(x) >= 0.5f) return copysignf((1 - e) / (1 + e), x);
+  for (size_t i = 0; i < VKF_COUNT(p); i++) y = y * s + p[i];
+  return y * s * x + x;
+}
+
 static float float_activation(vkf_activation act, float x) {
   switch (act) {
     case VKF_ACT_RELU:
@@ -113,7 +123,7 @@ static float float_activation(vkf_activation act, float x) {
     case VKF_ACT_SWISH:
       return x / (1 + worst_exp(fminf(-x, 80)));
     case VKF_ACT_TANH:
-      return copysignf((1 - worst_exp(-2 * fabsf(x))) / (1 + worst_exp(-2 * fabsf(x))), x);
+      return float_tanh(x, worst_exp);
     case VKF_ACT_SIGMOID:
       return 1 / (1 + worst_exp(fminf(-x, 80)));
     case VKF_ACT_QUICK_GELU:
@@ -351,10 +361,20 @@ static void a_dropped_product_is_over_the_bound(void **state) {
 
 enum { KEYS = 150, WIDTH = 24, VALUE = 10 };
 
-/* As shaders/shared/functions.h has it. */
-static float float_tanh(float x, float (*exp_of)(float)) {
-  const float e = exp_of(-2 * fabsf(x));
-  return copysignf((1 - e) / (1 + e), x);
+/* tanh of numbers of any size keeps its relative error: a soft cap c multiplies x / c by c again. */
+static void tanh_of_small_numbers(void **state) {
+  (void)state;
+  const vkf_rounding rounding = vulkan_rounding(1, 1);
+  double largest = 0;
+  for (float x = 1e-30f; x < 9; x *= 1.0001f) {
+    const double bound = vkf_ref_activate_bound(VKF_ACT_TANH, (double)x, 0, &rounding),
+                 ratio = fabs((double)float_tanh(x, expf) - tanh((double)x)) / bound;
+    if (x < 0.5f) assert_true(bound < 2e-7 * tanh((double)x) + 1e-37);
+    if (x < 0.5f) largest = fmax(largest, ratio);
+    assert_true(ratio <= 1);
+  }
+  print_message("  tanh below 0.5: %.2f of its bound\n", largest);
+  assert_true(largest > 0.4);
 }
 
 /* One query after the other by the online softmax in blocks (Milakov and Gimelshein 2018). weights: what those are
@@ -627,6 +647,7 @@ static void log_softmax_in_float_is_within_its_bound(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tanh_of_small_numbers),
       cmocka_unit_test(many_products_are_shared_out),
       cmocka_unit_test(matmul_in_float_is_within_its_bound),
       cmocka_unit_test(matmul_bound_is_not_loose),
