@@ -167,6 +167,8 @@ static uint32_t feed_forward(vkf_op_build *o, vkf_block_form *form, const stream
   static const char *const w1_name = "w1", *const w2_name = "w2";
   const size_t F = vkf_lab_op_weight_rows(o, "w1", s->x[2]);
   form->is_gated = vkf_engine_array_find(o->inputs, o->n_inputs, "wg") != NULL;
+  if (!form->is_gated && vkf_engine_array_find(o->inputs, o->n_inputs, "bg"))
+    vkf_lab_op_fail(o, "bg: expected wg as well, found none");
   form->activation = vkf_lab_op_activation(o, form->is_gated ? "swish" : "relu");
   *width = vkf_lab_op_weight_rows(o, "w2", F);
   if (o->b.st) return VKF_NO_SLOT;

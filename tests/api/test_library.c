@@ -109,6 +109,20 @@ static void test_attention_with_a_soft_cap(void **state) {
                    VKF_ERROR_ARGUMENT);
 }
 
+static void test_a_bias_of_no_gate(void **state) {
+  fixture *f = *state;
+  static float numbers[] = {1, 2};
+  const vkf_array inputs[] = {{"x", VKF_F32, 2, {1, 1}, numbers},
+                              {"w1", VKF_F32, 2, {2, 1}, numbers},
+                              {"w2", VKF_F32, 2, {1, 2}, numbers},
+                              {"bg", VKF_F32, 1, {2}, numbers}};
+  vkf_result *result = NULL;
+  OK(vkf_device_run_op(f->device, "ffn", NULL, inputs, 3, NULL, &result));
+  vkf_result_destroy(&result);
+  assert_int_equal(vkf_device_run_op(f->device, "ffn", NULL, inputs, 4, NULL, &result), VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(last_message(f->context), "bg: expected wg as well"));
+}
+
 static void test_matmul_is_exact_on_halves(void **state) {
   fixture *f = *state;
   static float x[] = {1, 2.5f, -3, 0.5f, 0, 4}, w[] = {2, 0, 1, -1, 1, 0.5f}, bias[] = {0.5f, -7};
@@ -537,6 +551,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_attention_by_hand),
       TEST(test_attention_with_a_soft_cap),
+      TEST(test_a_bias_of_no_gate),
       TEST(test_matmul_is_exact_on_halves),
       TEST(test_rope_by_a_given_table),
       TEST(test_a_block_with_its_trace),
