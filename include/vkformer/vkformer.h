@@ -403,9 +403,10 @@ typedef struct vkf_session_params {
   uint32_t n_slots;        /* sequences for loops of your own, see "steps" */
   uint32_t slot_tokens;    /* ids that each can hold; 0: the model's positions, 2048 where they have no end */
   uint32_t source_tokens;  /* ids of each source of an encoder-decoder; 0: the same */
-  uint64_t kv_cache_bytes; /* the most that keys and values of slots take on the device; those of calls that generate
-                              may take as much again. 0: what the device has left. What does not fit waits, or is
-                              refused with the bytes that it needs and those that it may have */
+  uint64_t kv_cache_bytes; /* the most that keys and values of slots take on the device, but for 256 bytes or less a
+                              tensor that align and guard it; those of calls that generate may take as much again. 0:
+                              what the device has left. What does not fit waits, or is refused with the bytes that it
+                              needs and those that it may have */
   vkf_stop_fn should_stop; /* whatever the call is; it may come many times a second. NULL: none */
   void *user;              /* of should_stop */
 } vkf_session_params;

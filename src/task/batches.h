@@ -16,8 +16,7 @@ typedef struct vkf_batches {
   void *user;
 } vkf_batches;
 
-/* Runs every part, but not those of skipped texts. VKF_ERROR_UNSUPPORTED for an encoder-decoder that is
- * not pooled. */
+/* Runs every part, but not those of skipped texts. VKF_ERROR_UNSUPPORTED: an encoder-decoder that does not pool. */
 vkf_status vkf_task_batches_run(const vkf_batches *batches);
 
 #endif

@@ -26,7 +26,7 @@ static vkf_status find_entailment(vkf_zero_shot *z, const vkf_labels *labels) {
 
 /* "This example is {}." with the candidate in place of {}. */
 static vkf_status make_hypothesis(vkf_zero_shot *z, const char *pattern, const char *candidate, const char **out) {
-  const char *gap = pattern ? strstr(pattern, "{}") : NULL;
+  const char *gap = strstr(pattern, "{}");
   if (!gap)
     return vkf_env_fail(z->arena.env, VKF_ERROR_ARGUMENT, "hypothesis template: expected {} in it, found \"%s\"",
                         pattern);
