@@ -131,7 +131,7 @@ static void test_run_and_generate(void **state) {
     expect(d, "generate", status, of_generate[i].status, of_generate[i].words, result);
   }
   driver_ok(d, vkf_session_run(session_of(model), good, 2, NULL, &result)); /* nothing of it lasts */
-  assert_int_equal(vkf_result_count(result), 2); /* encoder_last_hidden_state and logits */
+  assert_int_equal(vkf_result_count(result), 2);                            /* encoder_last_hidden_state and logits */
   assert_string_equal(last_message(d->context), "");
   vkf_result_destroy(&result);
   close_model(&model);
