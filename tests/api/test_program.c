@@ -515,8 +515,9 @@ static void test_init(void **state) {
        ""},
       {"mkdir $T/here && cd $T/here && $V init $G/llama/config.json -o . && ls -A", 0,
        "config.json\nmodel.safetensors\n", ""},
-      {"mkdir $T/there && ln -s there $T/link && $V init $G/llama/config.json -o $T/link && ls $T/there | wc -l", 0,
-       "2\n", ""},
+      {"mkdir $T/elsewhere && ln -s elsewhere $T/elsewhen && $V init $G/llama/config.json -o $T/elsewhen && ls "
+       "$T/elsewhere | wc -l",
+       0, "2\n", ""},
       {"$V translate --device 1000 a", 3, "", "no device matches \"1000\""},
       {"$V init $G/llama/config.json", 2, "", "expected --output DIR"},
       {"$V init $G/llama/config.json -o $T/short --dtype bf16 && cmp $T/short/model.safetensors "
