@@ -62,6 +62,8 @@ def version() -> str:
 
 
 def _encoded(text: str) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError(f"expected text (str), found {type(text).__name__}")
     data = text.encode("utf-8", "surrogateescape")
     if b"\0" in data:
         raise ValueError("expected text, found a zero byte in it")
@@ -69,7 +71,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _listed(texts: _Texts) -> List[str]:
-    return [texts] if isinstance(texts, str) else list(texts)
+    return [texts] if isinstance(texts, (str, bytes)) else list(texts)
 
 
 def _optional(text: Optional[str]) -> Optional[bytes]:

@@ -112,6 +112,9 @@ class TestTranslate(unittest.TestCase):
             vkformer.Model(EN_ES, weights="f17")
         with self.assertRaisesRegex(ValueError, "zero byte"):
             self.session.translate("a\0b")
+        for found, texts in (("bytes", b"Hi."), ("NoneType", ["Hi.", None])):
+            with self.assertRaisesRegex(TypeError, f"expected text .str., found {found}"):
+                self.session.translate(texts)
         with self.assertRaisesRegex(ValueError, "ids: expected numbers of 32 bits, found 4294967301"):
             self.session.decode([2**32 + 5])
         with self.assertRaisesRegex(ValueError, "input_ids: expected numbers of 32 bits, found -2147483649"):
