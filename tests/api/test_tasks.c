@@ -540,6 +540,7 @@ static void classify_images(void **state) {
     driver_ok(&b.d, vkf_session_classify_images(session_of(b.model), paths + 1, 1, NULL, &one));
     const vkf_array *alone = vkf_result_find(one, "scores");
     assert_memory_equal(scores + alone->shape[1], alone->data, alone->shape[1] * sizeof *scores);
+    vkf_result_destroy(&one);
     refused(&b, vkf_session_classify(session_of(b.model), paths, 1, NULL, &one), VKF_ERROR_UNSUPPORTED, "tokenizer");
   }
   vkf_result_destroy(&one);
