@@ -20,8 +20,9 @@ static int by_length(const void *a, const void *b) {
 /* The ids of a part of a target. */
 static vkf_status encode_target(vkf_translator *t, const char *text, vkf_text_ids *ids) {
   ids->n = 0;
-  vkf_text_tokenizer *tokenizer = vkf_text_tokenizer_of_targets(vkf_engine_tokenizer_lock(&t->session->tokenizer));
-  const vkf_status st = vkf_text_tokenizer_encode(tokenizer, text, strlen(text), false, ids);
+  vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(&t->session->tokenizer);
+  vkf_status st = vkf_text_tokenizer_of_targets(tokenizer, &tokenizer);
+  if (st == VKF_OK) st = vkf_text_tokenizer_encode(tokenizer, text, strlen(text), false, ids);
   vkf_engine_tokenizer_unlock(&t->session->tokenizer);
   return st;
 }

@@ -426,8 +426,8 @@ struct vkf_text_tokenizer {
   vkf_text_added added;
   vkf_text_step *normalizers, *pretokenizers, *postprocessors, *decoders;
   vkf_text_languages languages;
-  vkf_text_tokenizer *of_targets; /* NULL: this one */
-  bool has_targets;               /* the legacy files have another SentencePiece model for them */
+  vkf_text_files target_files;    /* copies of the files of of_targets; spm.data NULL: it is this one */
+  vkf_text_tokenizer *of_targets; /* NULL: not made yet */
   vkf_text_special uses;          /* of special tokens */
   vkf_text_string *pieces;        /* [n_pieces] by id, the model's and the added ones; data NULL: none */
   bool *special;                  /* [n_pieces] */

@@ -53,6 +53,25 @@ static bool have_two_models(const vkf_text_files *files) {
   return source->size != target->size || memcmp(source->data, target->data, target->size) != 0;
 }
 
+static vkf_status copy_file(vkf_arena *arena, const vkf_text_file *file, vkf_text_file *out) {
+  char *data = vkf_arena_alloc(arena, file->size, 1), *name = vkf_arena_strdup(arena, file->name);
+  if (data == NULL || name == NULL) return VKF_ERROR_MEMORY;
+  memcpy(data, file->data, file->size);
+  *out = (vkf_text_file){data, file->size, name};
+  return VKF_OK;
+}
+
+/* Keeps what the tokenizer of targets is made of. */
+static vkf_status keep_target_files(vkf_text_tokenizer *tokenizer, const vkf_text_files *files) {
+  vkf_text_files *kept = &tokenizer->target_files;
+  const vkf_text_file *const from[] = {&files->target_spm, &files->vocab, &files->tokenizer_config, &files->config};
+  vkf_text_file *const to[] = {&kept->target_spm, &kept->vocab, &kept->tokenizer_config, &kept->config};
+  for (size_t i = 0; i < VKF_COUNT(from); i++)
+    if (from[i]->data != NULL) VKF_CALL(copy_file(&tokenizer->arena, from[i], to[i]));
+  kept->spm = kept->target_spm;
+  return VKF_OK;
+}
+
 vkf_status vkf_text_legacy_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) {
   vkf_status st = VKF_OK;
   vkf_text_spm spm, target;
@@ -88,7 +107,7 @@ vkf_status vkf_text_legacy_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_lega
   if (root == NULL) VKF_TRY(vkf_text_legacy_no_memory(o));
   VKF_TRY(vkf_text_tokenizer_load_tokens(tokenizer, o->loader, root));
   if (!numbered) mark_control_pieces(tokenizer, &spm);
-  tokenizer->has_targets = marian && have_two_models(o->files);
+  if (marian && have_two_models(o->files)) VKF_TRY(keep_target_files(tokenizer, o->files));
 done:
   json_decref(root);
   return st;

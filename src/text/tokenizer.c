@@ -43,11 +43,6 @@ vkf_status vkf_text_tokenizer_create(vkf_env *env, const vkf_text_files *files, 
   vkf_text_loader loader = {.env = env, .arena = &tokenizer->arena, .patterns = &tokenizer->patterns};
   vkf_status st = files->tokenizer.data != NULL ? load_json(tokenizer, &loader, &files->tokenizer)
                                                 : vkf_text_tokenizer_load_legacy(tokenizer, &loader, files);
-  if (st == VKF_OK && tokenizer->has_targets) {
-    vkf_text_files of_targets = *files;
-    of_targets.spm = files->target_spm;
-    st = vkf_text_tokenizer_create(env, &of_targets, &tokenizer->of_targets);
-  }
   if (st == VKF_OK) st = vkf_text_languages_load(tokenizer, &loader, files);
   if (st == VKF_OK) st = load_clean_up(tokenizer, &loader, &files->tokenizer_config);
   if (st == VKF_OK)
@@ -69,8 +64,12 @@ void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer) {
   *tokenizer = NULL;
 }
 
-vkf_text_tokenizer *vkf_text_tokenizer_of_targets(vkf_text_tokenizer *tokenizer) {
-  return tokenizer->of_targets ? tokenizer->of_targets : tokenizer;
+vkf_status vkf_text_tokenizer_of_targets(vkf_text_tokenizer *tokenizer, vkf_text_tokenizer **out) {
+  const bool is_other = tokenizer->target_files.spm.data != NULL;
+  if (is_other && tokenizer->of_targets == NULL)
+    VKF_CALL(vkf_text_tokenizer_create(tokenizer->env, &tokenizer->target_files, &tokenizer->of_targets));
+  *out = is_other ? tokenizer->of_targets : tokenizer;
+  return VKF_OK;
 }
 
 /* ---- encoding ---------------------------------------------------------------------------------------------------- */

@@ -54,9 +54,10 @@ typedef struct vkf_text_files {
 vkf_status vkf_text_tokenizer_create(vkf_env *env, const vkf_text_files *files, vkf_text_tokenizer **out);
 void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer);
 
-/* The one that encodes texts in the language to translate into. It lives, and is used, as `tokenizer` is; mostly it is
- * this one. Marian's older files have another SentencePiece model for them, whose pieces have the same ids. */
-vkf_text_tokenizer *vkf_text_tokenizer_of_targets(vkf_text_tokenizer *tokenizer);
+/* The one that encodes texts in the language to translate into. It lives as long as `tokenizer`, is used by the same
+ * thread, and mostly is the same one. Marian's older files have another SentencePiece model for such texts, whose
+ * pieces have the same ids: the first call makes its tokenizer, and may fail as vkf_text_tokenizer_create() does. */
+vkf_status vkf_text_tokenizer_of_targets(vkf_text_tokenizer *tokenizer, vkf_text_tokenizer **out);
 
 /* Appends the ids of a text; add_special: with the tokens of the post-processors. VKF_ERROR_ARGUMENT for invalid UTF-8
  * (the message gives the offset in bytes) and for a word without a token where the model has no unknown token. After an

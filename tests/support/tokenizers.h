@@ -77,6 +77,17 @@ static inline void list_ids(char *out, size_t size, const vkf_text_ids *ids) {
     n += (size_t)snprintf(out + n, size - n, "%s%d", i ? " " : "", (int)ids->ids[i]);
 }
 
+/* The ids of a text, with special tokens, as "1 2 3". */
+static inline void assert_ids_of(vkf_text_tokenizer *tokenizer, vkf_env *env, const char *text, const char *want) {
+  char got[400];
+  vkf_text_ids ids;
+  vkf_text_ids_init(&ids, env);
+  assert_int_equal(vkf_text_tokenizer_encode(tokenizer, text, strlen(text), true, &ids), VKF_OK);
+  list_ids(got, sizeof got, &ids);
+  vkf_text_ids_finish(&ids);
+  assert_string_equal(got, want);
+}
+
 /* Two texts as one: their ids, and the types of these. ids NULL: they are refused with the words `types`. */
 static inline void assert_pair_of(vkf_text_tokenizer *tokenizer, vkf_env *env, const char *const texts[2],
                                   const char *ids, const char *types) {

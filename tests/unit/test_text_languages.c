@@ -17,19 +17,6 @@ static void close_tokenizer(vkf_env *env, vkf_text_tokenizer *tokenizer) {
   assert_int_equal(env->live_bytes, 0);
 }
 
-/* The ids of a text as "1 2 3". */
-static void assert_ids(vkf_text_tokenizer *tokenizer, vkf_env *env, const char *text, const char *want) {
-  char got[400] = "";
-  size_t n = 0;
-  vkf_text_ids ids;
-  vkf_text_ids_init(&ids, env);
-  assert_int_equal(vkf_text_tokenizer_encode(tokenizer, text, strlen(text), true, &ids), VKF_OK);
-  for (size_t i = 0; i < ids.n; i++)
-    n += (size_t)snprintf(got + n, sizeof got - n, "%s%d", i ? " " : "", (int)ids.ids[i]);
-  vkf_text_ids_finish(&ids);
-  assert_string_equal(got, want);
-}
-
 static vkf_text_files files_of(const char *class_name, char *config, size_t size) {
   snprintf(config, size,
            "{\"tokenizer_class\": \"%sTokenizer\", \"model_max_length\": 1000000000000000019884624838656}", class_name);
@@ -44,7 +31,7 @@ static void free_files(vkf_text_files *files) {
   free((char *)files->vocab.data);
 }
 
-/* Ids of JSON with spaces between them, as assert_ids() takes them. */
+/* Ids of JSON with spaces between them, as assert_ids_of() takes them. */
 static void print_ids(const json_t *ids, char *out, size_t size) {
   json_t *id;
   size_t i, n = 0;
@@ -82,7 +69,7 @@ static void assert_line(const json_t *line) {
   vkf_text_files files = files_of(class_name, config, sizeof config);
   vkf_text_tokenizer *tokenizer = open_files(&env, &files);
   if (language) assert_int_equal(choose(tokenizer, language, NULL, NULL), VKF_OK);
-  assert_ids(tokenizer, &env, text, want);
+  assert_ids_of(tokenizer, &env, text, want);
   close_tokenizer(&env, tokenizer);
   free_files(&files);
 }
@@ -126,14 +113,14 @@ static void plbart(void **state) {
     int32_t begin = 0;
     vkf_text_tokenizer *tokenizer = open_files(&env, &files);
     assert_int_equal(vkf_text_languages_use(tokenizer, language, NULL, &before, &begin), VKF_OK);
-    assert_ids(tokenizer, &env, json_string_value(json_object_get(json, "text")), want);
+    assert_ids_of(tokenizer, &env, json_string_value(json_object_get(json, "text")), want);
     assert_decoded(tokenizer, &env, list, i, json_string_value(json_object_get(json, "decoded")));
     if (n_lines == 0) {
       assert_int_equal(vkf_text_languages_use(tokenizer, "java", "python", &before, &begin), VKF_OK);
       assert_int_equal(begin, 152);
-      assert_ids(tokenizer, &env, "", "2 151");
+      assert_ids_of(tokenizer, &env, "", "2 151");
       vkf_text_languages_restore(tokenizer, &before);
-      assert_ids(tokenizer, &env, "", "2");
+      assert_ids_of(tokenizer, &env, "", "2");
     }
     close_tokenizer(&env, tokenizer);
     json_decref(json);
@@ -162,7 +149,7 @@ static void plbart_config(void **state) {
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     files.tokenizer_config = file_of(rows[i].config, "tokenizer_config.json");
     tokenizer = open_files(&env, &files);
-    assert_ids(tokenizer, &env, "the .", rows[i].ids);
+    assert_ids_of(tokenizer, &env, "the .", rows[i].ids);
     assert_decoded(tokenizer, &env, (int32_t[]){4, 26, 4, 5, 4, 2}, 6, rows[i].decoded);
     close_tokenizer(&env, tokenizer);
   }
@@ -197,7 +184,7 @@ static void surfaces(void **state) {
     vkf_env env;
     vkf_text_tokenizer *tokenizer = open_files(&env, &files);
     if (!is_marian) assert_int_equal(choose(tokenizer, "en", NULL, NULL), VKF_OK);
-    assert_ids(tokenizer, &env, json_string_value(json_object_get(json, "text")), want);
+    assert_ids_of(tokenizer, &env, json_string_value(json_object_get(json, "text")), want);
     close_tokenizer(&env, tokenizer);
     json_decref(json);
   }
@@ -270,9 +257,9 @@ static void templates(void **state) {
                             .tokenizer_config = file_of(rows[i].config, "tokenizer_config.json"),
                             .config = file_of(rows[i].model, "config.json")};
     vkf_text_tokenizer *tokenizer = open_files(&env, &files);
-    assert_ids(tokenizer, &env, "a", rows[i].before);
+    assert_ids_of(tokenizer, &env, "a", rows[i].before);
     assert_int_equal(choose(tokenizer, "zho_Hans", NULL, NULL), VKF_OK);
-    assert_ids(tokenizer, &env, "a", rows[i].after);
+    assert_ids_of(tokenizer, &env, "a", rows[i].after);
     assert_int_equal(choose(tokenizer, NULL, "eng_Latn", &begin), VKF_OK);
     assert_int_equal(begin, 3);
     close_tokenizer(&env, tokenizer);
@@ -290,13 +277,13 @@ static void marian(void **state) {
       .vocab = file_of("{\"</s>\":0,\"<unk>\":1,\">>fr<<\":2,\">>es<<\":3,\"\xE2\x96\x81\":4}", "v"),
       .config = file_of("{\"model_type\":\"marian\"}", "config.json")};
   vkf_text_tokenizer *tokenizer = open_files(&env, &files);
-  assert_ids(tokenizer, &env, ">>es<< Z", "3 4 1 0");
+  assert_ids_of(tokenizer, &env, ">>es<< Z", "3 4 1 0");
   assert_int_equal(choose(tokenizer, "fr", NULL, NULL), VKF_ERROR_ARGUMENT);
   if (!strstr(env.message, "target languages only")) fail_msg("%s", env.message);
   vkf_env_clear(&env);
   assert_int_equal(choose(tokenizer, NULL, "fr", &begin), VKF_OK);
   assert_int_equal(begin, -1);
-  assert_ids(tokenizer, &env, "Z", "2 4 1 0");
+  assert_ids_of(tokenizer, &env, "Z", "2 4 1 0");
   close_tokenizer(&env, tokenizer);
   free((char *)files.spm.data);
   free((char *)files.target_spm.data);
@@ -347,11 +334,11 @@ static void what_is_refused_changes_nothing(void **state) {
   vkf_env_clear(&env);
   assert_int_equal(vkf_text_languages_use(tokenizer, "zho_Hans", "xxx_Latn", &before, &begin), VKF_ERROR_ARGUMENT);
   vkf_env_clear(&env);
-  assert_ids(tokenizer, &env, "a", "3 1 2");
+  assert_ids_of(tokenizer, &env, "a", "3 1 2");
   assert_int_equal(vkf_text_languages_use(tokenizer, "zho_Hans", "eng_Latn", &before, &begin), VKF_OK);
-  assert_ids(tokenizer, &env, "a", "4 1 2");
+  assert_ids_of(tokenizer, &env, "a", "4 1 2");
   vkf_text_languages_restore(tokenizer, &before);
-  assert_ids(tokenizer, &env, "a", "3 1 2");
+  assert_ids_of(tokenizer, &env, "a", "3 1 2");
   close_tokenizer(&env, tokenizer);
 }
 

@@ -126,16 +126,12 @@ static void marian(void **state) {
 static void assert_target_ids(const vkf_text_files *files, const char *text, const char *want) {
   vkf_env env;
   vkf_env_init(&env, NULL);
-  vkf_text_tokenizer *tokenizer = NULL;
-  vkf_text_ids ids;
-  char got[200];
-  vkf_text_ids_init(&ids, &env);
+  vkf_text_tokenizer *tokenizer = NULL, *target = NULL;
   if (vkf_text_tokenizer_create(&env, files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
-  vkf_text_tokenizer *target = vkf_text_tokenizer_of_targets(tokenizer);
-  assert_int_equal(vkf_text_tokenizer_encode(target, text, strlen(text), true, &ids), VKF_OK);
-  list_ids(got, sizeof got, &ids);
-  assert_string_equal(got, want);
-  vkf_text_ids_finish(&ids);
+  for (int i = 0; i < 2; i++) { /* the first call makes it */
+    assert_int_equal(vkf_text_tokenizer_of_targets(tokenizer, &target), VKF_OK);
+    assert_ids_of(target, &env, text, want);
+  }
   vkf_text_tokenizer_destroy(&tokenizer);
   assert_int_equal(env.live_bytes, 0);
 }
