@@ -44,7 +44,8 @@ static const struct {
 };
 
 static bool has_word(const char *words, const char *word, size_t n) {
-  for (const char *at = memchr(word, ' ', n) ? NULL : words; n && at && (at = strchr(at, word[0])); at++)
+  if (n == 0 || memchr(word, ' ', n)) return false;
+  for (const char *at = words; (at = strchr(at, word[0])); at++)
     if (at > words && at[-1] == ' ' && strncmp(at, word, n) == 0 && at[n] == ' ') return true;
   return false;
 }

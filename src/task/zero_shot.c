@@ -74,13 +74,15 @@ void vkf_task_zero_shot_score(const vkf_zero_shot *z, const double *logits, size
     double *to = scores + i * m, top = -INFINITY, sum = 0;
     bool has_nan = false;
     for (size_t j = 0; j < m; j++) {
-      const double *l = of_text + j * n_labels;
-      has_nan |= isnan(l[z->entailment]);
-      top = fmax(top, l[z->entailment]);
-      to[j] = 1 / (1 + exp(l[z->contradiction] - l[z->entailment]));
+      const double yes = of_text[j * n_labels + z->entailment];
+      has_nan |= isnan(yes);
+      top = fmax(top, yes);
     }
-    for (size_t j = 0; j < m; j++) sum += exp(of_text[j * n_labels + z->entailment] - top);
-    for (size_t j = 0; j < m && !z->is_multi; j++) to[j] = exp(of_text[j * n_labels + z->entailment] - top) / sum;
-    for (size_t j = 0; j < m && has_nan; j++) to[j] = NAN;
+    for (size_t j = 0; j < m; j++) {
+      const double yes = of_text[j * n_labels + z->entailment], no = of_text[j * n_labels + z->contradiction];
+      to[j] = z->is_multi ? 1 / (1 + exp(no - yes)) : exp(yes - top);
+      sum += to[j];
+    }
+    for (size_t j = 0; j < m; j++) to[j] = has_nan ? NAN : z->is_multi ? to[j] : to[j] / sum;
   }
 }
