@@ -109,18 +109,21 @@ static void test_attention_with_a_soft_cap(void **state) {
                    VKF_ERROR_ARGUMENT);
 }
 
-static void test_a_bias_of_no_gate(void **state) {
+static void test_inputs_of_no_use(void **state) {
   fixture *f = *state;
   static float numbers[] = {1, 2};
-  const vkf_array inputs[] = {{"x", VKF_F32, 2, {1, 1}, numbers},
-                              {"w1", VKF_F32, 2, {2, 1}, numbers},
-                              {"w2", VKF_F32, 2, {1, 2}, numbers},
-                              {"bg", VKF_F32, 1, {2}, numbers}};
+  vkf_array inputs[] = {{"x", VKF_F32, 2, {1, 1}, numbers},
+                        {"w1", VKF_F32, 2, {2, 1}, numbers},
+                        {"w2", VKF_F32, 2, {1, 2}, numbers},
+                        {"bg", VKF_F32, 1, {2}, numbers}};
   vkf_result *result = NULL;
   OK(vkf_device_run_op(f->device, "ffn", NULL, inputs, 3, NULL, &result));
   vkf_result_destroy(&result);
   assert_int_equal(vkf_device_run_op(f->device, "ffn", NULL, inputs, 4, NULL, &result), VKF_ERROR_ARGUMENT);
   assert_non_null(strstr(last_message(f->context), "bg: expected wg as well"));
+  inputs[3].name = "w1 b1"; /* one array is not two */
+  assert_int_equal(vkf_device_run_op(f->device, "ffn", NULL, inputs, 4, NULL, &result), VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(last_message(f->context), "no input called w1 b1"));
 }
 
 static void test_matmul_is_exact_on_halves(void **state) {
@@ -551,7 +554,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_attention_by_hand),
       TEST(test_attention_with_a_soft_cap),
-      TEST(test_a_bias_of_no_gate),
+      TEST(test_inputs_of_no_use),
       TEST(test_matmul_is_exact_on_halves),
       TEST(test_rope_by_a_given_table),
       TEST(test_a_block_with_its_trace),
