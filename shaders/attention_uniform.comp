@@ -2,7 +2,7 @@
 // address. A lane computes one query, a workgroup SUBGROUP_SIZE of them. Rows of k and v are read by address.
 // Everything is unrolled over the head's width, which is a multiple of 4 and at most VKF_MAX_UNIFORM_WIDTH. Blocks that
 // no query sees are skipped. A block that all lanes see whole is taken PART keys at a time, any other one AT_ONCE.
-// FEW: has no code for whole blocks, so the driver compiles it sooner (docs/SPEED.md), and takes all blocks AT_ONCE
+// FEW: has no code for whole blocks, so the driver compiles it sooner (docs/kernels.md), and takes all blocks AT_ONCE
 // keys at a time.
 //
 // module attention_uniform, reads caches
@@ -38,7 +38,7 @@ void raise(float risen) {
 
 #ifndef FEW
 // How many keys of a block are taken at a time. A processor with vectors of 8 lanes has 16 registers, and decodes long
-// code again in every turn (docs/SPEED.md), so it takes half a block. With 16 lanes a block is one turn, and no loop.
+// code again in every turn (docs/kernels.md), so it takes half a block. With 16 lanes a block is one turn, and no loop.
 const uint PART = SUBGROUP_SIZE == 8 ? 8 : VKF_KEY_BLOCK;
 const bool IN_PARTS = PART < VKF_KEY_BLOCK;
 // A zero that the compiler does not know: if it knew how many turns a loop has, it would unroll it.

@@ -1,6 +1,6 @@
 /* gemm: see gemm.h.
  *
- * Tiles for GPUs are chosen by a model with a few numbers, which are publicly known of such devices (docs/SPEED.md).
+ * Tiles for GPUs are chosen by a model with a few numbers, which are publicly known of such devices (docs/kernels.md).
  * Measured times (`vkformer tune`) count more than the model.
  */
 #include "kern/gemm.h"
