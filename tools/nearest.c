@@ -1,4 +1,4 @@
-/* nearest: the name that a mistyped one was probably meant to be. */
+/* nearest: the name that a mistyped one, or one of another program, was probably meant to be. */
 #include <string.h>
 
 #include "program.h"
@@ -33,8 +33,58 @@ void tool_nearest_begin(tool_nearest *nearest, const char *word) {
   *nearest = (tool_nearest){.word = word, .distance = strlen(word) < 6 ? 1 : strlen(word) / 3};
 }
 
+/* Whether a and b are the same but for the sign between their words. */
+static bool is_same_name(const char *a, const char *b) {
+  for (; *a && (*a == *b || (*a == '_' && *b == '-')); a++) b++;
+  return *a == *b;
+}
+
+/* Whether another program has this word for the option `name`. */
+static bool is_name_elsewhere(const char *word, const char *name) {
+  static const char *const names[][2] = {
+      {"beam-size", "num-beams"}, /* Marian, CTranslate2 */
+      {"beams", "num-beams"},
+      {"beam", "num-beams"}, /* fairseq */
+      {"mini-batch", "batch-size"},
+      {"max-batch-size", "batch-size"},
+      {"max-length", "max-new-tokens"},
+      {"max-decoding-length", "max-new-tokens"},
+      {"n-predict", "max-new-tokens"}, /* llama.cpp */
+      {"predict", "max-new-tokens"},
+      {"min-length", "min-new-tokens"},
+      {"min-decoding-length", "min-new-tokens"},
+      {"num-hypotheses", "n-best"},
+      {"num-hypotheses", "num-return-sequences"},
+      {"nbest", "n-best"},
+      {"lenpen", "length-penalty"},
+      {"repeat-penalty", "repetition-penalty"},
+      {"sampling", "do-sample"},
+      {"output-sampling", "do-sample"},
+      {"temp", "temperature"},
+      {"sampling-temperature", "temperature"},
+      {"sampling-topk", "top-k"},
+      {"sampling-topp", "top-p"},
+      {"target-prefix", "force-decode"},
+      {"vmap", "shortlist"},
+      {"src-lang", "source-lang"},
+      {"tgt-lang", "target-lang"},
+      {"model-dir", "model"},
+      {"models", "model"},
+      {"cache-type-k", "kv-cache"},
+      {"compute-type", "weights"},
+      {"torch-dtype", "weights"},
+      {"inter-threads", "workers"},
+      {"intra-threads", "driver-threads"},
+      {"cpu-threads", "workers"},
+      {"threads", "driver-threads"},
+  };
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (is_same_name(word, names[i][0]) && strcmp(name, names[i][1]) == 0) return true;
+  return false;
+}
+
 void tool_nearest_try(tool_nearest *nearest, const char *name) {
-  const size_t d = distance(nearest->word, name);
+  const size_t d = is_name_elsewhere(nearest->word, name) ? 0 : distance(nearest->word, name);
   if (d > nearest->distance || (nearest->name && d == nearest->distance)) return;
   nearest->distance = d;
   nearest->name = name;

@@ -137,6 +137,8 @@ static void test_usage(void **state) {
       {"$V translate --nosuch", 2, "", "found '--nosuch'\n"},
       {"$V translate --modle x a", 2, "", "found '--modle': did you mean '--model'?\n"},
       {"$V translate --batchsize=4 a", 2, "", "did you mean '--batch-size'?\n"},
+      {"$V translate --beam-size 4 a", 2, "", "did you mean '--num-beams'?\n"},
+      {"$V generate --sampling_topk=4 a", 2, "", "did you mean '--top-k'?\n"},
       {"$V translate --batch 4 a", 2, "", "found '--batch', which begins --batch-size, --batch-invariant\n"},
       {"$V translate --batch-size 99999999999 a", 2, "",
        "--batch-size: expected a whole number of at most 2147483647, found '99999999999'"},
