@@ -2,15 +2,12 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <vkformer/lab.h>
 
+#include "child.h"
 #include "doctor.h"
 
 enum { LIMIT_S = 300 };
@@ -92,42 +89,14 @@ int tool_doctor_answer(const tool_args *args) {
 
 /* ---- the parent -------------------------------------------------------------------------------------------------- */
 
-static void become_child(const tool_args *args, const char *manifest, bool list_only, int out) {
-  char **argv = calloc(8 + 2 * args->icd_files.n, sizeof *argv);
-  size_t n = 0;
-  if (!argv) _exit(127);
-  argv[n++] = "vkformer";
-  argv[n++] = "doctor";
-  argv[n++] = "--worker";
-  if (list_only) argv[n++] = "--list";
-  if (args->no_wide_vectors) argv[n++] = "--no-wide-vectors";
-  if (args->limits) argv[n++] = "--limits";
-  if (args->limits) argv[n++] = (char *)args->limits;
-  for (size_t i = 0; !manifest && i < args->icd_files.n; i++) {
-    if (access(args->icd_files.at[i], R_OK) != 0) continue; /* which is said of the driver */
-    argv[n++] = "--icd";
-    argv[n++] = (char *)args->icd_files.at[i];
-  }
-  if (manifest) {
-    setenv("VK_DRIVER_FILES", manifest, 1);
-    setenv("VK_ICD_FILENAMES", manifest, 1);
-    unsetenv("VK_ADD_DRIVER_FILES");
-  }
-  if (dup2(out, STDOUT_FILENO) >= 0) execv("/proc/self/exe", argv);
-  _exit(127);
-}
-
 /* All that it prints until it ends or `deadline` passes; false: it did not end. */
-static bool read_all(int from, double deadline, char **text) {
+static bool read_all(const tool_child *child, double deadline, char **text) {
   size_t n = 0, capacity = 1 << 16;
   *text = malloc(capacity);
   while (*text) {
-    const double left = deadline - tool_seconds();
-    struct pollfd wait = {.fd = from, .events = POLLIN};
-    if (left <= 0 || poll(&wait, 1, (int)(left * 1000) + 1) == 0) return false;
-    const ssize_t got = read(from, *text + n, capacity - n - 1);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
+    const ssize_t got = tool_child_read(child, deadline, *text + n, capacity - n - 1);
+    if (got < 0) return false;
+    if (got == 0) break;
     n += (size_t)got;
     (*text)[n] = 0;
     if (capacity - n > 1) continue;
@@ -140,22 +109,15 @@ static bool read_all(int from, double deadline, char **text) {
 }
 
 json_t *tool_doctor_ask(const tool_args *args, const char *manifest, bool list_only, char *why, size_t size) {
-  int from[2] = {-1, -1}, status = 0;
+  const tool_child_params params = {.words = {"doctor", "--worker", list_only ? "--list" : NULL}, .manifest = manifest};
+  tool_child child;
   char *text = NULL;
-  if (pipe(from) != 0) {
-    snprintf(why, size, "a pipe cannot be made: %s", strerror(errno));
+  if (!tool_child_start(&child, args, &params)) {
+    snprintf(why, size, "a process cannot be started: %s", strerror(errno));
     return NULL;
   }
-  fcntl(from[0], F_SETFD, FD_CLOEXEC);
-  fflush(NULL);
-  const pid_t pid = fork();
-  if (pid == 0) become_child(args, manifest, list_only, from[1]);
-  close(from[1]);
-  const bool ended = pid > 0 && read_all(from[0], tool_seconds() + LIMIT_S, &text);
-  close(from[0]);
-  if (pid > 0 && !ended) kill(pid, SIGKILL);
-  while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-    ;
+  const bool ended = read_all(&child, tool_seconds() + LIMIT_S, &text);
+  const int status = tool_child_end(&child, !ended);
   json_t *json = ended && text ? json_loads(text, 0, NULL) : NULL;
   free(text);
   const bool is_whole = json && WIFEXITED(status) && WEXITSTATUS(status) == TOOL_OK,
@@ -164,9 +126,7 @@ json_t *tool_doctor_ask(const tool_args *args, const char *manifest, bool list_o
   if (failed) snprintf(why, size, "%s", tool_json_get_text(json, "why"));
   json_decref(json);
   if (failed) return NULL;
-  if (pid <= 0)
-    snprintf(why, size, "a process cannot be started: %s", strerror(errno));
-  else if (!ended)
+  if (!ended)
     snprintf(why, size, "it gave no answer within %d s", LIMIT_S);
   else if (WIFSIGNALED(status))
     snprintf(why, size, "it ended the process by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));

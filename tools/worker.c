@@ -9,17 +9,10 @@
 #include "worker.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <vkformer/lab.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 
 /* ---- the child --------------------------------------------------------------------------------------------------- */
 
@@ -52,57 +45,15 @@ int tool_worker_serve(tool_session *session) {
 
 /* ---- the parent -------------------------------------------------------------------------------------------------- */
 
-/* Runs this program as `tune --worker`, with the options on which a device depends; never returns. The child of a tuner
- * keeps no times of its own. */
-static void become_worker(const tool_worker *w, int in, int out) {
-  char *argv[64] = {"vkformer", "tune", "--worker", "--device", (char *)w->device};
-  size_t n = 5;
-  if (w->args->no_wide_vectors) argv[n++] = "--no-wide-vectors";
-  if (w->args->deterministic) argv[n++] = "--deterministic";
-  if (w->args->batch_invariant) argv[n++] = "--batch-invariant";
-  if (w->args->limits) argv[n++] = "--limits";
-  if (w->args->limits) argv[n++] = (char *)w->args->limits;
-  for (size_t i = 0; i < w->args->icd_files.n && n + 2 < sizeof argv / sizeof argv[0]; i++) {
-    argv[n++] = "--icd";
-    argv[n++] = (char *)w->args->icd_files.at[i];
-  }
-  setenv("VKF_CACHE_DIR", "", 1);
-#ifdef __linux__ /* elsewhere it ends with its input, unless its kernel hangs */
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
-  if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0) execv("/proc/self/exe", argv);
-  _exit(127);
-}
-
 static int start(tool_worker *w) {
-  enum { CHILD_READS, TO, FROM, CHILD_WRITES, N_ENDS };
-  int ends[N_ENDS] = {-1, -1, -1, -1}; /* of two pipes */
-  const bool has_pipes = pipe(ends) == 0 && pipe(ends + FROM) == 0;
-  if (has_pipes) {
-    fcntl(ends[TO], F_SETFD, FD_CLOEXEC);
-    fcntl(ends[FROM], F_SETFD, FD_CLOEXEC);
-    fflush(NULL);
-    w->pid = fork();
-    if (w->pid == 0) become_worker(w, ends[CHILD_READS], ends[CHILD_WRITES]);
-  }
-  const int cause = errno;
-  const bool has_child = has_pipes && w->pid > 0;
-  for (int i = 0; i < N_ENDS; i++)
-    if (ends[i] >= 0 && !(has_child && (i == TO || i == FROM))) close(ends[i]);
-  w->to = ends[TO];
-  w->from = ends[FROM];
+  const tool_child_params params = {.words = {"tune", "--worker", "--device", w->device}, .is_without_cache = true};
   w->n_line = 0;
-  return has_child ? TOOL_OK : tool_error("a process that measures cannot be started: %s", strerror(cause));
+  if (tool_child_start(&w->child, w->args, &params)) return TOOL_OK;
+  return tool_error("a process that measures cannot be started: %s", strerror(errno));
 }
 
 static void end(tool_worker *w, bool kill_it) {
-  if (w->pid <= 0) return;
-  close(w->to); /* the end of its input ends it */
-  close(w->from);
-  if (kill_it) kill(w->pid, SIGKILL);
-  while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
-    ;
-  w->pid = 0;
+  (void)tool_child_end(&w->child, kill_it);
 }
 
 /* A line of the child's, until `deadline`. */
@@ -117,12 +68,10 @@ static tool_outcome read_line(tool_worker *w, double deadline, char *line, size_
       return TOOL_MEASURE_DONE;
     }
     if (w->n_line == sizeof w->line) return TOOL_MEASURE_DIED; /* no line is that long: it is not our child's */
-    const double left = deadline - tool_seconds();
-    struct pollfd wait = {.fd = w->from, .events = POLLIN};
-    if (left <= 0 || poll(&wait, 1, (int)(left * 1000) + 1) == 0) return TOOL_MEASURE_HUNG;
-    ssize_t n = read(w->from, w->line + w->n_line, sizeof w->line - w->n_line);
-    if (n == 0 || (n < 0 && errno != EINTR)) return TOOL_MEASURE_DIED;
-    if (n > 0) w->n_line += (size_t)n;
+    const ssize_t n = tool_child_read(&w->child, deadline, w->line + w->n_line, sizeof w->line - w->n_line);
+    if (n < 0) return TOOL_MEASURE_HUNG;
+    if (n == 0) return TOOL_MEASURE_DIED;
+    w->n_line += (size_t)n;
   }
 }
 
@@ -178,7 +127,7 @@ static tool_outcome ask(tool_worker *w, const char *problem, tool_measure *kerne
     size +=
         (size_t)snprintf(request + size, sizeof request - size, " %.6f %.0f\n", patience.seconds, patience.give_up_ns);
   if (size >= sizeof request) return TOOL_MEASURE_FAILED;
-  if (write(w->to, request, size) != (ssize_t)size) return TOOL_MEASURE_DIED;
+  if (write(w->child.to, request, size) != (ssize_t)size) return TOOL_MEASURE_DIED;
   for (;;) {
     tool_outcome outcome = read_line(w, deadline, line, sizeof line);
     if (outcome != TOOL_MEASURE_DONE) return outcome;
@@ -192,7 +141,7 @@ int tool_worker_measure(tool_worker *w, const char *problem, tool_measure *kerne
   tool_outcome outcome = TOOL_MEASURE_DONE;
   for (size_t i = 0; i < n; i++)
     kernels[i] = (tool_measure){.kernel = kernels[i].kernel, .outcome = TOOL_MEASURE_FAILED};
-  if (w->pid <= 0) {
+  if (w->child.pid <= 0) {
     if (start(w) != TOOL_OK) return TOOL_FAILED;
     outcome = read_line(w, deadline, line, sizeof line);
     if (outcome == TOOL_MEASURE_DIED) {

@@ -2,9 +2,7 @@
 #ifndef VKFORMER_TOOLS_WORKER_H
 #define VKFORMER_TOOLS_WORKER_H
 
-#include <sys/types.h>
-
-#include "program.h"
+#include "child.h"
 
 typedef enum tool_outcome {
   TOOL_MEASURE_DONE,
@@ -32,8 +30,7 @@ typedef struct tool_patience {
 typedef struct tool_worker {
   const tool_args *args;
   char device[24]; /* index */
-  pid_t pid;       /* 0: none runs */
-  int to, from;    /* its standard input and output */
+  tool_child child;
   char line[1024]; /* read so far */
   size_t n_line;
 } tool_worker;
