@@ -97,15 +97,17 @@ static void on_log(void *user, vkf_log_level level, const char *line) {
   fprintf(stderr, "vkformer: %s\n", line);
 }
 
-/* Without a folder for it, there is no cache. */
+/* bits 0: the driver's own width and cache. Without a folder for it, or room on its disk, there is no cache. */
 static bool set_vector_width(unsigned bits) {
   char parent[4096], folder[4096], text[16];
-  const bool has_cache = tool_vectors_cache(bits, getenv(TOOL_MESA_CACHE), getenv("XDG_CACHE_HOME"), getenv("HOME"),
-                                            parent, folder, sizeof folder);
-  if (has_cache) mkdir(parent, 0700); /* Mesa makes the last one; where it cannot, it keeps nothing */
+  const bool is_known = tool_vectors_cache(bits, getenv(TOOL_MESA_CACHE), getenv("XDG_CACHE_HOME"), getenv("HOME"),
+                                           parent, folder, sizeof folder);
+  if (is_known) mkdir(parent, 0700); /* Mesa makes the last one; where it cannot, it keeps nothing */
+  const bool is_off = is_known ? !tool_cache_has_room(parent) : bits != 0;
+  if (is_off && setenv("MESA_SHADER_CACHE_DISABLE", "true", 1) != 0) return false;
+  if (!bits) return true;
   snprintf(text, sizeof text, "%u", bits);
-  return setenv(TOOL_VECTOR_WIDTH, text, 0) == 0 &&
-         (has_cache ? setenv(TOOL_MESA_CACHE, folder, 1) : setenv("MESA_SHADER_CACHE_DISABLE", "true", 1)) == 0;
+  return setenv(TOOL_VECTOR_WIDTH, text, 0) == 0 && (is_off || setenv(TOOL_MESA_CACHE, folder, 1) == 0);
 }
 
 /* word: the value of --weights or --kv-cache; NULL: auto. VKF_STORAGE_Q8 is none of their values: see --activations. */
@@ -166,7 +168,7 @@ int tool_session_open_context(tool_session *session, const tool_args *args) {
   /* Before the driver is loaded: it reads the variable then. */
   const unsigned bits = tool_vector_width(tool_cpu_has_avx512(), getenv(TOOL_VECTOR_WIDTH), args->no_wide_vectors);
   if (tool_args_check_files(args) != TOOL_OK) return TOOL_FAILED;
-  if (bits && !set_vector_width(bits)) return tool_error("%s and %s cannot be set", TOOL_VECTOR_WIDTH, TOOL_MESA_CACHE);
+  if (!set_vector_width(bits)) return tool_error("%s and %s cannot be set", TOOL_VECTOR_WIDTH, TOOL_MESA_CACHE);
   vkf_status status = create_context(session, args, true);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #define TOOL_VECTOR_WIDTH "LP_NATIVE_VECTOR_WIDTH"
 #define TOOL_MESA_CACHE "MESA_SHADER_CACHE_DIR"
@@ -52,6 +53,14 @@ static inline bool tool_vectors_cache(unsigned bits, const char *mesa, const cha
   memcpy(folder, parent, (size_t)n + 1);
   *last = 0;
   return true;
+}
+
+/* Mesa maps the index of its cache, 1.3 MB with holes, and the process ends (SIGBUS) where a hole is written to and the
+ * disk is full. False: the disk of `folder` has too little left. */
+static inline bool tool_cache_has_room(const char *folder) {
+  enum { ROOM = 4 << 20 };
+  struct statvfs facts;
+  return statvfs(folder, &facts) != 0 || facts.f_bavail >= ROOM / facts.f_frsize;
 }
 
 #endif

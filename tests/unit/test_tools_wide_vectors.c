@@ -47,6 +47,13 @@ static void a_cache_is_put_into_no_other(void **state) {
   assert_string_equal(folder, "/m/lavapipe-512-bits/lavapipe-256-bits");
 }
 
+/* /proc is a disk without room, and a folder that is not there has no index. */
+static void a_full_disk_has_no_cache(void **state) {
+  (void)state;
+  assert_false(tool_cache_has_room("/proc"));
+  assert_true(tool_cache_has_room("/nowhere"));
+}
+
 /* The kernel's own list of what the processor has; under qemu-user it is that of another one. */
 static void the_processor_is_asked(void **state) {
   (void)state;
@@ -70,6 +77,7 @@ int main(void) {
       cmocka_unit_test(wide_vectors_need_the_processor_and_nobody_against),
       cmocka_unit_test(every_width_has_a_cache_of_its_own),
       cmocka_unit_test(a_cache_is_put_into_no_other),
+      cmocka_unit_test(a_full_disk_has_no_cache),
       cmocka_unit_test(the_processor_is_asked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
