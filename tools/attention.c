@@ -119,5 +119,6 @@ const tool_command tool_attention = {
     .min_operands = 1,
     .max_operands = 2,
     .operand = "MODEL, a model folder",
+    .takes_model = true,
     .run = run_attention,
 };

@@ -204,5 +204,6 @@ const tool_command tool_classify = {
     .min_operands = 1,
     .max_operands = (size_t)-1,
     .operand = "MODEL, a model folder",
+    .takes_model = true,
     .run = run_classify,
 };

@@ -118,5 +118,6 @@ const tool_command tool_generate = {
     .min_operands = 1,
     .max_operands = 1,
     .operand = "MODEL, a model folder",
+    .takes_model = true,
     .run = run_generate,
 };

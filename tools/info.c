@@ -156,6 +156,7 @@ const tool_command tool_info = {
     .min_operands = 1,
     .max_operands = 1,
     .operand = "MODEL, a model folder",
+    .takes_model = true,
     .run = run_info,
     .computes_nothing = true,
 };

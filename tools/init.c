@@ -53,5 +53,6 @@ const tool_command tool_init = {
     .min_operands = 1,
     .max_operands = 1,
     .operand = "CONFIG.json, the configuration of the new model",
+    .takes_model = true,
     .run = run_init,
 };

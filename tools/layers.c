@@ -298,5 +298,6 @@ const tool_command tool_layers = {
     .min_operands = 2,
     .max_operands = 2,
     .operand = "MODEL and TEXT",
+    .takes_model = true,
     .run = run_layers,
 };

@@ -75,9 +75,25 @@ static int print_help_of(const char *name) {
   return refuse("a command, or a topic (models, generation, exit-codes, environment)", name);
 }
 
+/* Every example calls the model that comes with vkformer by its name in the sources. Where there is no such folder, it
+ * is the installed one. */
+static void find_shipped_model(tool_args *args, char *path, size_t size) {
+  static const char shipped[] = "models/en-es";
+  const bool is_operand = args->command->takes_model && args->n_operands;
+  const char *name = is_operand ? args->operands[0] : args->model;
+  if (!name || strncmp(name, shipped, strlen(shipped)) != 0 || access(name, F_OK) == 0) return;
+  if (tool_find_shipped(name, "", path, size) != TOOL_OK) return;
+  if (is_operand)
+    args->operands[0] = path;
+  else
+    args->model = path;
+}
+
 static int run(const tool_command *command, int argc, char **argv) {
   tool_args args;
+  char shipped[4096];
   int exit_code = tool_args_parse(command, argc, argv, &args);
+  if (exit_code == TOOL_OK) find_shipped_model(&args, shipped, sizeof shipped);
   if (exit_code == TOOL_OK) {
     if (args.help) {
       tool_command_help(command, stdout);

@@ -162,6 +162,7 @@ typedef struct tool_command {
   const char *operand; /* for messages: "MODEL, a model folder" */
   int (*run)(const tool_args *args);
   bool computes_nothing; /* its output is the same whether or not a GPU was found */
+  bool takes_model;      /* the first operand is a model folder, or a file in one */
 } tool_command;
 
 /* For development; only of commands that compute nothing. */

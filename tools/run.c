@@ -138,5 +138,6 @@ const tool_command tool_run = {
     .min_operands = 1,
     .max_operands = 1,
     .operand = "MODEL, a model folder",
+    .takes_model = true,
     .run = run_run,
 };

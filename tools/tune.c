@@ -372,5 +372,6 @@ const tool_command tool_tune = {
     .groups = {&group, &tool_model_options, TOOL_DEVICE_GROUPS},
     .max_operands = 1,
     .operand = "one MODEL",
+    .takes_model = true,
     .run = run_tune,
 };

@@ -202,5 +202,6 @@ const tool_command tool_validate = {
     .groups = {&group, &tool_model_options, TOOL_DEVICE_GROUPS},
     .max_operands = 64,
     .operand = "a model folder, or files to merge",
+    .takes_model = true,
     .run = run_validate,
 };

@@ -208,6 +208,8 @@ static void test_models(void **state) {
       {"$V info $G/marian --activations q8", 2, "", "--activations q8: expected --weights int8, found --weights auto"},
       {"$V info $G/marian --kv-cache int8x", 2, "", "--kv-cache: expected "},
       {"$V info $T/nosuch", 4, "", "nosuch: expected a model folder, found no file or folder of that name"},
+      {"cd $T && $V info models/en-es", 0, "models/en-es\n", ""}, /* the one that comes with vkformer */
+      {"cd $T && mkdir -p models/en-es && $V info models/en-es", 4, "", "found a folder without config.json"},
       {"mkdir $T/noconfig; $V info $T/noconfig", 4, "",
        "noconfig: expected a model folder, found a folder without config.json"},
       {"echo '{\"input_ids\": [[1, 2], [3]]}' > $T/uneven.json; $V run $G/marian -i $T/uneven.json -o $T/o.json", 4, "",
