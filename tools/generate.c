@@ -47,14 +47,26 @@ static const char *option_of_texts(const tool_args *args) {
                          : NULL;
 }
 
-static int run_generate(const tool_args *args) {
+/* The texts behind MODEL become prompts. */
+static int take_texts(tool_args *args) {
+  if (args->n_operands < 2) return TOOL_OK;
+  if (args->prompts.n)
+    return tool_usage_error("generate", "expected prompts as arguments or by --prompt, found both ('%s')",
+                            args->operands[1]);
+  args->prompts = (tool_texts){(const char **)args->operands + 1, args->n_operands - 1};
+  return TOOL_OK;
+}
+
+static int run_generate(const tool_args *given) {
   char *config = NULL;
+  tool_args own = *given, *args = &own;
+  if (take_texts(args) != TOOL_OK) return TOOL_USAGE;
   bool files = args->inputs || args->outputs;
   if (files && (!args->inputs || !args->outputs || args->prompts.n > 0))
     return tool_usage_error("generate", "expected --inputs FILE and --outputs FILE, found %s",
                             !args->inputs    ? "no --inputs"
                             : !args->outputs ? "no --outputs"
-                                             : "--prompt as well");
+                                             : "prompts as well");
   if (files && option_of_texts(args))
     return tool_usage_error("generate", "expected no %s with --inputs and --outputs, which are ids",
                             option_of_texts(args));
@@ -73,7 +85,7 @@ static int run_generate(const tool_args *args) {
 
 static const tool_option options[] = {
     {"prompt", 'p', TOOL_TEXTS, offsetof(tool_args, prompts), "TEXT",
-     "repeatable; without it and --inputs each line of standard input"},
+     "a text, too; repeatable. Without texts and --inputs, each line of\nstandard input is one"},
     {"stop", 0, TOOL_TEXTS, offsetof(tool_args, stops), "TEXT", "end before this text; repeatable"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
@@ -103,20 +115,19 @@ static const tool_option_group group = TOOL_GROUP("Options", options);
 const tool_command tool_generate = {
     .name = "generate",
     .summary = "Generate what follows a prompt",
-    .usage =
-        "MODEL [--prompt TEXT]... [OPTION]...\n   or: vkformer generate MODEL --inputs FILE --outputs FILE [OPTION]...",
+    .usage = "MODEL [OPTION]... [TEXT]...\n   or: vkformer generate MODEL --inputs FILE --outputs FILE [OPTION]...",
     .text =
         "Greedy and beam search give what transformers' generate gives for the same configuration; with --do-sample\n"
         "the text depends on seed, line and prompt alone. A prompt that is skipped gives an empty line. If a model\n"
         "has only a decoder and a prompt is too long, --long truncate keeps its last words, which the text continues;\n"
         "--long split is refused.",
     .examples =
-        "  vkformer generate gpt2 --prompt \"Once upon a time\" --do-sample --top-p 0.9 --seed 1\n"
+        "  vkformer generate gpt2 \"Once upon a time\" --do-sample --top-p 0.9 --seed 1\n"
         "  vkformer generate models/en-es --inputs in.safetensors --outputs out.safetensors --num-beams 4\n",
     .groups = {&group, &tool_line_options, &tool_crew_options, &tool_generation_options, &tool_model_options,
                TOOL_DEVICE_GROUPS},
     .min_operands = 1,
-    .max_operands = 1,
+    .max_operands = (size_t)-1,
     .operand = "MODEL, a model folder",
     .takes_model = true,
     .run = run_generate,

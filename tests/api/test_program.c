@@ -160,7 +160,7 @@ static void test_usage(void **state) {
       {"$V run", 2, "", "expected MODEL, a model folder, found nothing"},
       {"$V run $M", 2, "", "found no --inputs"},
       {"$V run $M --inputs a", 2, "", "found no --outputs"},
-      {"$V generate $M more --inputs a --outputs b", 2, "", "found 'more' as well"},
+      {"$V generate $M more --inputs a --outputs b", 2, "", "found prompts as well"},
       {"$V devices more", 2, "", "expected no arguments, found 'more'"},
       {"$V info", 2, "", "expected MODEL, a model folder, found nothing"},
       {"$V tokenize --decode five", 2, "", "expected a token id, found 'five'"},

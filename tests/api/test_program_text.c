@@ -58,6 +58,8 @@ static void test_prompts(void **state) {
   must_print("$V generate $T/gpt2 --prompt w9 --max-new-tokens 2 --kv-cache-bytes 1 2>&1 >$T/o | tail -1",
              "vkformer: skipped 1 of 1 text\n");
   must_print("printf 'w5 w6 w7\\nw5 w6 w7' | $V generate $T/gpt2 --max-new-tokens 2", " w125 w30\n w125 w30\n");
+  must_print("$V generate $T/gpt2 'w5 w6 w7' --max-new-tokens 2 'w5 w6 w7' < /dev/null", " w125 w30\n w125 w30\n");
+  program_must("$V generate $T/gpt2 w5 -p w6", 2, "", "as arguments or by --prompt, found both ('w5')");
   json_t *line = line_of("$V generate $T/gpt2 -p 'w5 w6 w7' --max-new-tokens 2 --json --top-logprobs 1", 0);
   json_t *ids = json_object_get(line, "ids"), *tokens = json_object_get(line, "logprobs");
   double sum = 0; /* of tokens without edits */
@@ -276,7 +278,7 @@ static void test_refused(void **state) {
   assert_int_equal(program_run("$V generate $T/gpt2 -p w5 --top-k 5 --seed 1 --max-new-tokens 1"), 0);
   assert_non_null(strstr(program_err, "--top-k has no effect without --do-sample"));
   assert_non_null(strstr(program_err, "--seed has no effect"));
-  program_must("$V generate $T/gpt2 -p w5 -i a -o b", 2, NULL, "found --prompt as well");
+  program_must("$V generate $T/gpt2 -p w5 -i a -o b", 2, NULL, "found prompts as well");
   program_must("$V generate $T/gpt2 -p ''", 4, NULL, "text 1 was skipped: expected at least one token");
   program_must("$V generate $T/bert -p w5", 4, NULL, "to generate with, found encoder");
   program_must(
