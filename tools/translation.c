@@ -29,14 +29,16 @@ void tool_translation_read_config(tool_translation *t, const char *config, const
 static int prepare_columns(const tool_translation *t, tool_entry *e) {
   const char *at = e->line, *last = strrchr(e->line, '\t');
   const size_t column = t->args->column ? t->args->column : 1;
+  size_t n_columns = 1;
+  for (const char *c = e->line; *c; c++) n_columns += *c == '\t';
   for (size_t i = 1; at && i < column; i++) {
     at = strchr(at, '\t');
     at += at != NULL;
   }
   if (!at || (t->args->force_decode && (!last || last < at))) {
     char why[80];
-    snprintf(why, sizeof why, "expected %zu columns with tabs between them, found fewer",
-             column + (t->args->force_decode > 0));
+    snprintf(why, sizeof why, "expected %zu columns with tabs between them, found %zu",
+             column + (t->args->force_decode > 0), n_columns);
     return tool_copy(why, &e->skipped);
   }
   if (t->args->force_decode) e->prefix = last + 1;

@@ -81,7 +81,11 @@ vkf_status vkf_file_foreign_check(vkf_env *env, const char *path) {
         "\"hf download %s --local-dir FOLDER\" downloads it",
         path, path);
   if (stat(path, &facts) != 0 && errno == ENOENT)
-    return vkf_env_fail(env, VKF_ERROR_FILE, "%s: expected a model folder, found no file or folder of that name", path);
+    return vkf_env_fail(
+        env, VKF_ERROR_FILE,
+        "%s: expected a model folder, found no file or folder of that name; `vkformer help models` says "
+        "how to get one",
+        path);
   if (stat(path, &facts) != 0 || (!S_ISDIR(facts.st_mode) && !S_ISREG(facts.st_mode))) return VKF_OK;
   if (S_ISDIR(facts.st_mode)) {
     const char *what = is_there(path, "model.safetensors") ? NULL : known_folder(path);

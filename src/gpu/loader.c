@@ -44,10 +44,11 @@ vkf_status vkf_gpu_loader_open(vkf_env *env, const char *name, vkf_gpu_loader *o
     if (!out->library && i == 0) snprintf(why, sizeof why, "%s", dlerror());
   }
   if (!out->library)
-    return vkf_env_fail(env, VKF_ERROR_NO_DEVICE,
-                        "expected a Vulkan loader, found none (%s); install one, or compute on the host with `--device "
-                        "ref`",
-                        why);
+    return vkf_env_fail(
+        env, VKF_ERROR_NO_DEVICE,
+        "expected a Vulkan loader, found none (%s): `vkformer doctor` says how to install it; `--device "
+        "ref` computes without one",
+        why);
   void *symbol = dlsym(out->library, "vkGetInstanceProcAddr");
   memcpy(&out->get_instance_proc_addr, &symbol, sizeof(symbol)); /* C has no cast from object to function pointer */
   if (!symbol) {

@@ -128,6 +128,19 @@ static vkf_status refuse_contradictions(vkf_net *net, vkf_file_value config) {
   return VKF_OK;
 }
 
+static vkf_status refuse_quantized(vkf_net *net, vkf_file_value root) {
+  static const char *const keys[] = {"quantization_config", "quantization"}; /* so transformers and MLX call it */
+  for (size_t i = 0; i < VKF_COUNT(keys); i++) {
+    const vkf_file_kind kind = vkf_file_json_kind(vkf_file_json_member(root, keys[i]));
+    if (kind != VKF_FILE_ABSENT && kind != VKF_FILE_NULL)
+      return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED,
+                          "%s: expected weights that are not quantized, found %s: use the folder that they were made "
+                          "from, with --weights int8 if they are to take less memory",
+                          net->config_path, keys[i]);
+  }
+  return VKF_OK;
+}
+
 /* source: NULL: the folder is still to be made, with the configuration of this path. */
 static vkf_status map_config(vkf_net *net, const vkf_file_source *source, const char *config_path,
                              vkf_file_json **config) {
@@ -140,8 +153,7 @@ static vkf_status map_config(vkf_net *net, const vkf_file_source *source, const 
   VKF_CALL(vkf_file_json_hash(root, &net->config_hash));
   VKF_CALL(find_family(net, root, &found));
   net->info.family = found->model_type;
-  VKF_CALL(vkf_model_only_absent(net, root, "quantization_config"));
-  VKF_CALL(vkf_model_only_absent(net, root, "quantization")); /* so MLX calls it */
+  VKF_CALL(refuse_quantized(net, root));
   VKF_CALL(refuse_contradictions(net, root));
   if (source != NULL) {
     VKF_CALL(vkf_file_tensors_open_source(net->env, source, &net->tensors));

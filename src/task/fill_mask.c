@@ -46,8 +46,9 @@ static vkf_status find_masks(filler *f) {
         if (p->at[end].ids[i] == f->mask) VKF_CALL(add_mask(f, end, i));
     if (f->n_masks == before)
       VKF_CALL(vkf_task_parts_refuse(&f->parts, p->at[first].text, VKF_SKIP_INVALID,
-                                     "expected the tokenizer's mask, %s, found none",
-                                     f->mask < 0 ? "which it lacks" : vkf_text_tokenizer_piece(tokenizer, f->mask)));
+                                     "expected the tokenizer's mask, found %s%s",
+                                     f->mask < 0 ? "a tokenizer that has none" : "no ",
+                                     f->mask < 0 ? "" : vkf_text_tokenizer_piece(tokenizer, f->mask)));
   }
   return VKF_OK;
 }

@@ -57,7 +57,9 @@ static void folders_of_others(void **state) {
   }
   refused(folder, "expected a model folder, found a folder without config.json");
   refused("org/some-model", "\"hf download org/some-model --local-dir FOLDER\"");
-  refused("./none", "./none: expected a model folder, found no file or folder of that name");
+  refused("./none",
+          "./none: expected a model folder, found no file or folder of that name; `vkformer help models` says how to "
+          "get one");
 }
 
 static void files_of_others(void **state) {

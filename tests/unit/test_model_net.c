@@ -224,7 +224,7 @@ static void refused_configs(void **state) {
   put_config("marian", "\"vocab_size\"", "\"static_position_embeddings\": false, \"vocab_size\"");
   REFUSED(VKF_ERROR_UNSUPPORTED, "static_position_embeddings false");
   put_config("marian", "\"vocab_size\"", "\"quantization_config\": {\"bits\": 4}, \"vocab_size\"");
-  REFUSED(VKF_ERROR_UNSUPPORTED, "quantization_config");
+  REFUSED(VKF_ERROR_UNSUPPORTED, "not quantized, found quantization_config: use the folder that they were made from");
   put_config("marian", "\"d_model\": 64,", "");
   REFUSED(VKF_ERROR_FORMAT, "d_model");
   put_config("marian", "\"encoder_layers\": 2", "\"encoder_layers\": 0");
@@ -282,7 +282,7 @@ static void contradictions_are_refused(void **state) {
   put_config("marian", NULL, NULL);
   REFUSED(VKF_ERROR_FORMAT, "expected 2 layers of the encoder to be stored, found 13");
   put_config("marian", "\"d_model\": 64", "\"d_model\": 64, \"quantization\": {\"bits\": 4}");
-  REFUSED(VKF_ERROR_UNSUPPORTED, "quantization is not supported");
+  REFUSED(VKF_ERROR_UNSUPPORTED, "expected weights that are not quantized, found quantization");
 }
 
 static void unused_tensors_are_listed(void **state) {
