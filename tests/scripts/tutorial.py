@@ -1,6 +1,6 @@
-"""Runs each command of a page and looks for what the page says that it prints. usage: tutorial.py SOURCE PROGRAM PAGE
+"""Runs each command of pages and looks for what they say that it prints. usage: tutorial.py SOURCE PROGRAM PAGE...
 
-A command is a line "    $ COMMAND"; the indented lines after it are lines of its standard output.
+A command is a line "    $ COMMAND"; the indented lines right after it are lines of its standard output.
 """
 
 import os
@@ -9,16 +9,20 @@ import sys
 import tempfile
 
 source, program = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-page = sys.argv[3]
 steps = []
-with open(os.path.join(source, page), encoding="utf-8") as file:
-    for line in file.read().splitlines():
-        if line.startswith("    $ "):
-            steps.append((line[6:], []))
-        elif line.startswith("    ") and steps:
-            steps[-1][1].append(line[4:])
+for page in sys.argv[3:]:
+    expected = None
+    with open(os.path.join(source, page), encoding="utf-8") as file:
+        for line in file.read().splitlines():
+            if line.startswith("    $ "):
+                expected = []
+                steps.append((line[6:], expected))
+            elif not line.startswith("    "):
+                expected = None
+            elif expected is not None:
+                expected.append(line[4:])
 if len(steps) < 10:
-    sys.exit(f"{page}: expected 10 commands or more, found {len(steps)}")
+    sys.exit(f"expected 10 commands or more, found {len(steps)}")
 failed = 0
 with tempfile.TemporaryDirectory() as folder:
     for name in ("models", "examples"):
