@@ -1,4 +1,5 @@
 /* info: prints what a model folder holds, the shapes of one pass, and its plan. */
+#include <stdlib.h>
 #include <string.h>
 #include <vkformer/lab.h>
 
@@ -115,10 +116,24 @@ static int print_plan(tool_session *session, size_t batch, size_t length) {
   return TOOL_OK;
 }
 
+/* What a folder has is told without a driver, too: the plan is that of the scalar path then. */
+static int open_model(tool_session *session, const tool_args *args, const char *folder) {
+  size_t n = 0;
+  const char *device = args->device ? args->device : getenv("VKF_DEVICE");
+  int exit_code = tool_session_open_context(session, args);
+  const bool has_none = exit_code == TOOL_OK && vkf_context_list_devices(session->context, &n) == VKF_OK && n == 1;
+  if (has_none && !(device && device[0])) {
+    fprintf(stderr, "vkformer: no Vulkan device was found: this is what --device ref has\n");
+    device = "ref";
+  }
+  if (exit_code == TOOL_OK) exit_code = tool_session_open_device(session, device);
+  return exit_code == TOOL_OK ? tool_session_open_model(session, folder) : exit_code;
+}
+
 static int run_info(const tool_args *args) {
   tool_session session = {0};
   const char *folder = args->operands[0];
-  int exit_code = tool_session_open(&session, args, args->device, folder);
+  int exit_code = open_model(&session, args, folder);
   if (exit_code == TOOL_OK) {
     size_t batch = args->batch_size ? args->batch_size : 1;
     size_t length = args->length ? args->length : DEFAULT_LENGTH;

@@ -186,6 +186,8 @@ static void test_devices(void **state) {
       {"env -u VKF_DEVICE LD_LIBRARY_PATH=$T/loader $V translate a", 3, "", "--device ref"},
       {"LD_LIBRARY_PATH=$T/loader $V devices", 0, "ref", ""},
       {"LD_LIBRARY_PATH=$T/loader $V info $G/marian --device ref", 0, "marian", ""},
+      {"env -u VKF_DEVICE LD_LIBRARY_PATH=$T/loader $V info $G/marian", 0, "scalar reference",
+       "no Vulkan device was found: this is what --device ref has"},
       {"env -u VKF_DEVICE $V info $G/marian", 0, "marian", ""},
       {"$V info $G/marian -v", 0, "marian", "device: "},
       {"$V info $G/llama | grep -A1 'q by head'", 0, "k, v by head               [1,2,16,16]", ""},
