@@ -29,7 +29,7 @@ try:
 except ImportError:
     numpy = None  # type: ignore[assignment]
 
-__all__ = ["Device", "Error", "Model", "Session", "devices", "version"]
+__all__ = ["Device", "Error", "Model", "Score", "Session", "devices", "version"]
 
 _lib = c.load()
 _Texts = Union[str, Sequence[str]]
@@ -54,6 +54,14 @@ class Device(NamedTuple):
     driver: str
     alias: str
     memory_bytes: int
+
+
+class Score(NamedTuple):
+    """How probable a target is: the logarithm, and that of each of its tokens, the end included."""
+
+    score: float
+    ids: List[int]
+    logprobs: List[float]
 
 
 def version() -> str:
@@ -87,6 +95,14 @@ def _named(kinds: Any, name: str, word: str) -> Any:
 
 def _text_list(texts: Sequence[str]) -> ctypes.Array:
     return (ctypes.c_char_p * max(len(texts), 1))(*[_encoded(t) for t in texts])
+
+
+def _listed_beside(name: str, values: Any, n: int) -> List[Any]:
+    """A value for each of n texts."""
+    found = _listed(values)
+    if len(found) != n:
+        raise ValueError(f"{name}: expected {n}, one for each text, found {len(found)}")
+    return found
 
 
 class _Context:
@@ -231,7 +247,16 @@ class _Result:
         return found
 
 
-def _grouped(texts: List[str], n: int) -> Sequence[Any]:
+def _scores(arrays: Dict[str, Any], n: int, n_texts: int) -> List[Optional[float]]:
+    """The score of each of n translations; None: its text was split or skipped."""
+    rows: Dict[int, List[float]] = {}
+    for text, score in zip(arrays["texts"], arrays["sequences_scores"]):
+        rows.setdefault(int(text), []).append(float(score))
+    each = n // n_texts
+    return [rows[i // each][i % each] if len(rows.get(i // each, ())) == each else None for i in range(n)]
+
+
+def _grouped(texts: List[Any], n: int) -> Sequence[Any]:
     """What n texts gave: a text for each, or a list of texts for each."""
     each = len(texts) // n
     return texts if each == 1 else [texts[i : i + each] for i in range(0, len(texts), each)]
@@ -424,27 +449,68 @@ class Session:
         source_language: Optional[str] = None,
         target_language: Optional[str] = None,
         long_texts: str = "refuse",
+        target_prefixes: Union[str, Sequence[Optional[str]], None] = None,
+        force_words: _Texts = (),
+        replace_unknowns: bool = False,
+        skip_refused: bool = False,
+        scores: bool = False,
         **generation: Any,
     ) -> Any:
         """The translation of a text, or a list of them for a list of texts.
 
         With num_return_sequences each text has a list of translations, best first, as from pipelines of transformers.
         long_texts: "refuse", "truncate" or "split" a text that has more tokens than the model has positions.
+        target_prefixes: what the translation of each text begins with (None: anything), forced, or with
+        prefix_bias_beta preferred. force_words: words that every translation has, with beams. replace_unknowns: in the
+        place of an unknown token comes the word of the text at which it looks most. skip_refused: a text that is
+        refused, also an empty one, has the translation "" and fails no others. scores: each translation is a pair of
+        text and score; the score is None where the text was split or skipped.
         """
-        many = _listed(texts)
+        many, words = _listed(texts), _listed(force_words)
+        if not many:
+            return []
         params = c.GenerateParams(
             config_json=_config(generation),
             long_texts=_named(c.LongRule, "long_texts", long_texts),
             source_language=_optional(source_language),
             target_language=_optional(target_language),
+            force_words=_text_list(words),
+            n_force_words=len(words),
+            replace_unknowns=replace_unknowns,
+            skip_refused=skip_refused,
+            scores=scores,
         )
+        if target_prefixes is not None:
+            begins = _listed_beside("target_prefixes", target_prefixes, len(many))
+            params.target_prefixes = (ctypes.c_char_p * len(many))(*[_optional(begin) for begin in begins])
         with _Result() as result:
             self._call(
                 _lib.vkf_session_translate, _text_list(many), len(many), ctypes.byref(params),
                 ctypes.byref(result.handle),
             )
-            found = _grouped(result.texts(), len(many))
-        return found[0] if isinstance(texts, str) else found
+            found: List[Any] = result.texts()
+            if scores:
+                found = list(zip(found, _scores(result.arrays(), len(found), len(many))))
+        grouped = _grouped(found, len(many))
+        return grouped[0] if isinstance(texts, str) else grouped
+
+    def score(self, sources: _Texts, targets: _Texts, **generation: Any) -> Any:
+        """How probable the model finds a translation, a Score, or a list of them for a list of texts."""
+        many = _listed(sources)
+        given = _text_list(_listed_beside("targets", targets, len(many)))
+        if not many:
+            return []
+        with _Result() as result:
+            self._call(
+                _lib.vkf_session_score, _text_list(many), given, len(many), _config(generation),
+                ctypes.byref(result.handle),
+            )
+            arrays = result.arrays()
+        found = []
+        for score, ids, logprobs in zip(arrays["scores"], arrays["ids"], arrays["logprobs"]):
+            own = [int(i) for i in ids if i >= 0]
+            found.append(Score(float(score), own, [float(x) for x in logprobs[: len(own)]]))
+        return found[0] if isinstance(sources, str) else found
 
     def _generate(self, prompts: List[str], on_text: Any, stops: _Texts, generation: Dict[str, Any]) -> List[str]:
         failure: List[BaseException] = []
@@ -488,6 +554,8 @@ class Session:
         num_return_sequences each prompt has a list of texts.
         """
         many = _listed(prompts)
+        if not many:
+            return []
         found = _grouped(self._generate(many, on_text, stops, generation), len(many))
         return found[0] if isinstance(prompts, str) else found
 
@@ -535,6 +603,8 @@ class Session:
     def embed(self, texts: _Texts, pooling: str = "folder", normalize: bool = False) -> Any:
         """The vector of a text, or the vectors [n][width] of a list. pooling: folder, mean, cls, max or last."""
         many = _listed(texts)
+        if not many:
+            return []
         params = c.EmbeddingParams(pooling=_named(c.Pooling, "pooling", pooling), normalize=normalize)
         with _Result() as result:
             self._call(
@@ -562,10 +632,9 @@ class Session:
         many = _listed(texts)
         params = c.ClassifyParams(top_k=top_k)
         if text_pairs is not None:
-            second = _listed(text_pairs)
-            if len(second) != len(many):
-                raise ValueError("text_pairs: expected %d, one for each text, found %d" % (len(many), len(second)))
-            params.text_pairs = _text_list(second)
+            params.text_pairs = _text_list(_listed_beside("text_pairs", text_pairs, len(many)))
+        if not many:
+            return []
         if candidate_labels is not None:
             params.candidate_labels = _text_list(list(candidate_labels))
             params.n_candidate_labels = len(candidate_labels)

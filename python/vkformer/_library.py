@@ -370,6 +370,7 @@ FUNCTIONS = {
     "vkf_session_tokenizer": (_P, [_P]),
     "vkf_session_run": (c_int, [_P, POINTER(Array), c_size_t, POINTER(RunParams), POINTER(_P)]),
     "vkf_session_translate": (c_int, [_P, _TEXTS, c_size_t, POINTER(GenerateParams), POINTER(_P)]),
+    "vkf_session_score": (c_int, [_P, _TEXTS, _TEXTS, c_size_t, c_char_p, POINTER(_P)]),
     "vkf_session_generate_text": (c_int, [_P, _TEXTS, c_size_t, POINTER(GenerateTextParams), POINTER(_P)]),
     "vkf_session_embed": (c_int, [_P, _TEXTS, c_size_t, POINTER(EmbeddingParams), POINTER(_P)]),
     "vkf_session_classify": (c_int, [_P, _TEXTS, c_size_t, POINTER(ClassifyParams), POINTER(_P)]),

@@ -79,6 +79,65 @@ class TestTranslate(unittest.TestCase):
         self.assertEqual(self.session.translate(SENTENCES, **options), expected)
         self.assertEqual(self.session.translate(SENTENCES[0], **options), expected[0])
 
+    def test_no_texts(self):
+        for call in (self.session.translate, self.session.generate, self.session.embed, self.session.classify):
+            self.assertEqual(call([]), [])
+        self.assertEqual(self.session.score([], []), [])
+
+    def test_beginnings(self):
+        """A beginning that is forced, preferred, or given for some texts."""
+        file = os.path.join(folder, "beginnings.txt")
+        with open(file, "w", encoding="utf-8") as lines:
+            lines.write("I am here.\tYo\nWe like it.\t\n")
+        texts, begins = ["I am here.", "We like it."], ["Yo", None]
+        for options in ({}, {"prefix_bias_beta": 0.2}, {"num_beams": 1}):
+            flags = [word for key, value in options.items() for word in ("--" + key.replace("_", "-"), str(value))]
+            expected = printed("translate", "--force-decode", "-i", file, *flags).splitlines()
+            self.assertEqual(self.session.translate(texts, target_prefixes=begins, **options), expected)
+        self.assertTrue(self.session.translate(texts[0], target_prefixes="Yo").startswith("Yo "))
+        with self.assertRaisesRegex(ValueError, "target_prefixes: expected 2, one for each text, found 1"):
+            self.session.translate(texts, target_prefixes=["Yo"])
+
+    def test_words(self):
+        self.assertIn("gato", self.session.translate("I am here.", force_words="gato"))
+        self.assertEqual(self.session.translate("I am here.", force_words=["gato"]),
+                         printed("translate", "--force-words", "gato", "I am here.").rstrip("\n"))
+
+    def test_texts_that_are_refused(self):
+        """The others are translated, and long ones have no score of their own."""
+        long = "We like it. " * 40
+        found = self.session.translate(["I am here.", "", long, long], num_beams=1, long_texts="split",
+                                       skip_refused=True, scores=True)
+        line = json_lines("translate", "--num-beams", "1", "--json", "I am here.")[0]
+        self.assertEqual(found[0], (line["translation"], found[0][1]))
+        self.assertAlmostEqual(found[0][1], line["score"], 6)
+        self.assertEqual([score for _, score in found[1:]], [None] * 3)
+        self.assertEqual(found[1][0], "")
+        self.assertEqual(found[2], found[3])
+
+    def test_scores(self):
+        """A score of each of several translations, and the probabilities of given ones."""
+        lines = json_lines("translate", "--n-best", "2", "--num-beams", "2", "--json", *SENTENCES)
+        found = self.session.translate(SENTENCES, scores=True, num_beams=2, num_return_sequences=2)
+        for best, line in zip(found, lines):
+            self.assertEqual([text for text, _ in best], [one["translation"] for one in line["translations"]])
+            for (_, score), one in zip(best, line["translations"]):
+                self.assertAlmostEqual(score, one["score"], 6)
+        files = [os.path.join(folder, name) for name in ("sources.txt", "targets.txt")]
+        targets = ["No.", "Estoy aqu\u00ed.", "Nos gusta."]
+        for name, texts in zip(files, (SENTENCES, targets)):
+            with open(name, "w", encoding="utf-8") as file:
+                file.write("\n".join(texts) + "\n")
+        for one, line in zip(self.session.score(SENTENCES, targets), json_lines("score", *files, "--json")):
+            self.assertEqual(one.ids, [token["id"] for token in line["tokens"]])
+            self.assertAlmostEqual(one.score, line["score"], 6)
+            self.assertAlmostEqual(sum(one.logprobs), one.score, 4)
+            self.assertEqual(len(one.logprobs), len(one.ids))
+        self.assertAlmostEqual(self.session.score(SENTENCES[1], targets[1]).score,
+                               self.session.score([SENTENCES[1]], [targets[1]])[0].score)
+        with self.assertRaisesRegex(ValueError, "targets: expected 2, one for each text, found 1"):
+            self.session.score(SENTENCES[:2], targets[:1])
+
     def test_facts(self):
         info = self.model.info
         expected = json.loads(printed("info", EN_ES, "--json"))
@@ -332,8 +391,6 @@ class TestGenerate(unittest.TestCase):
     def test_stopped_at_once(self):
         self.assertEqual(len(self.session.generate(["w5 w6 w7", "w9"], on_text=lambda *_: True, max_new_tokens=8)), 2)
         self.assertIsInstance(self.session.generate("w9", on_text=lambda *_: True, max_new_tokens=8), str)
-        with self.assertRaisesRegex(vkformer.Error, "expected at least one"):
-            self.session.generate([])
 
     def test_stream(self):
         whole = printed("generate", self.folder, "--max-new-tokens", "8", "-p", "w5 w6 w7")
