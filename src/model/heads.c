@@ -1,6 +1,9 @@
 /* heads: which head a folder has, and its tensors. See internal.h.
  *
  * What is tied to the table of the embeddings is one weight, whether it is stored once or twice. */
+#include <stdio.h>
+#include <string.h>
+
 #include "model/internal.h"
 
 vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kinds, vkf_model_head_kind fallback,
@@ -74,6 +77,13 @@ static vkf_status claim_dense(vkf_net *net, const char *stem, uint32_t rows, vkf
   return vkf_model_add_linear(net, stem, rows, net->info.d_model, true, "head.dense", &net->head.dense);
 }
 
+/* The weights of a base model, whose names lack its prefix, in a folder that names the class that the model was made
+ * from (Qwen3-Embedding). */
+static bool is_base_model(const vkf_net *net, const char *table, const char *head) {
+  const vkf_file_tensor *found = vkf_model_find_tensor(net, table);
+  return found != NULL && strcmp(found->name, table) != 0 && vkf_model_find_tensor(net, head) == NULL;
+}
+
 /* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,
@@ -91,6 +101,7 @@ vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, v
     return claim_classifier(net, config, "score.", width, false);
   }
   VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", is_tied_by_default, &is_tied));
+  if (!is_tied && is_base_model(net, table, head)) kind = VKF_HEAD_NONE;
   net->info.has_head = kind != VKF_HEAD_NONE;
   is_tied = is_tied && !vkf_model_differ(net, table, head);
   uint32_t use = VKF_WEIGHT_TABLE | (is_tied && net->info.has_head ? VKF_WEIGHT_MATMUL : 0);
@@ -152,6 +163,18 @@ static vkf_status claim_masked_lm(vkf_net *net, vkf_file_value config, const vkf
   return VKF_OK;
 }
 
+/* As is_base_model(): all-distilroberta-v1. */
+static bool lacks_masked_lm(const vkf_net *net, const vkf_model_encoder_heads *names) {
+  const char *const stems[] = {names->dense, names->norm};
+  char name[256];
+  if (net->tensors == NULL || vkf_model_find_tensor(net, names->bias) != NULL) return false;
+  for (size_t i = 0; i < VKF_COUNT(stems); i++) {
+    snprintf(name, sizeof name, "%sweight", stems[i]);
+    if (vkf_model_find_tensor(net, name) != NULL) return false;
+  }
+  return true;
+}
+
 vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, const vkf_model_encoder_heads *names) {
   vkf_model_head *head = &net->head;
   vkf_model_head_kind kind;
@@ -161,6 +184,7 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
   if (names->token != NULL) kinds |= 1u << VKF_HEAD_TOKEN_CLASSIFICATION | 1u << VKF_HEAD_QUESTION_ANSWERING;
   bool has_bias = names->bias != NULL && vkf_model_has_tensor(net, names->bias, false);
   VKF_CALL(vkf_model_find_head(net, config, kinds, has_bias ? VKF_HEAD_MASKED_LM : VKF_HEAD_NONE, &kind));
+  if (kind == VKF_HEAD_MASKED_LM && lacks_masked_lm(net, names)) kind = VKF_HEAD_NONE;
   if (kind == VKF_HEAD_MASKED_LM) VKF_CALL(claim_masked_lm(net, config, names));
   if (kind == VKF_HEAD_TOKEN_CLASSIFICATION) VKF_CALL(claim_classifier(net, config, names->token, d_model, true));
   if (kind == VKF_HEAD_QUESTION_ANSWERING) {

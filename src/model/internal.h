@@ -362,7 +362,7 @@ vkf_status vkf_model_claim_words(vkf_net *net, vkf_file_value config, const char
 /* Words, learned positions, token types and their norm, as BERT has them. prefix: of the tensors. */
 vkf_status vkf_model_claim_bert_embeddings(vkf_net *net, vkf_file_value config, const char *prefix, uint32_t width,
                                            const vkf_model_encoder_heads *heads, vkf_model_stack *stack);
-/* The head that `architectures` names. */
+/* The head that `architectures` names; none in a folder that has the weights of the base model alone. */
 vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, const vkf_model_encoder_heads *names);
 
 /* ---- rotary.c ---------------------------------------------------------------------------------------------------- */

@@ -66,7 +66,8 @@ static const char *const goldens[] = {"albert",
 
 typedef struct form {
   bool version4, no_base, old_norms, twice, moved, called_tied, typed, buffers, shards;
-  vkf_dtype dtype; /* of all tensors */
+  vkf_dtype dtype;     /* of all tensors */
+  const char *without; /* tensors whose names begin so; NULL: all are there */
 } form;
 
 static void ok(vkf_status st) {
@@ -272,6 +273,7 @@ static void write_form(const char *golden, const form *f) {
   plain.n = t.n = 0;
   for (size_t i = 0; i < vkf_file_tensors_count(stored); i++) {
     const vkf_file_tensor *s = vkf_file_tensors_at(stored, i);
+    if (f->without != NULL && strncmp(s->name, f->without, strlen(f->without)) == 0) continue;
     add(&plain, s->name, s->dtype, s->rank, s->shape, s->data);
     add(&t, s->name, s->dtype, s->rank, s->shape, s->data);
     if (f->dtype == VKF_F32) continue;
@@ -632,6 +634,48 @@ static void copies_that_are_none(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* Weights of a base model in a folder that names the class of what it was made from, which had a head. */
+static void heads_that_are_none(void **state) {
+  (void)state;
+  static const struct {
+    const char *golden, *without, *class, *bare; /* it is as if the folder had named `bare`; NULL: refused */
+    bool has_base;                               /* names keep the prefix */
+  } rows[] = {{"bert", "cls.", "BertForMaskedLM", "BertModel", false},
+              {"bert", "cls.", "BertForMaskedLM", "BertModel", true},
+              {"bert-model-pooled", NULL, "BertForPreTraining", "BertModel", false},
+              {"roberta", "lm_head.", "RobertaForMaskedLM", "RobertaModel", false},
+              {"distilbert", "vocab_", "DistilBertForMaskedLM", "DistilBertModel", false},
+              {"albert", "predictions.", "AlbertForMaskedLM", "AlbertModel", false},
+              {"llama", "lm_head.", "LlamaForCausalLM", "LlamaModel", false},
+              {"llama", "lm_head.", "LlamaForCausalLM", NULL, true}, /* it has lost its head */
+              {"bert", "cls.predictions.transform.dense.", "BertForMaskedLM", NULL, false}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_net *nets[2] = {NULL, NULL};
+    const char *const dirs[] = {folder, other}, *const classes[] = {rows[i].class, rows[i].bare};
+    form f = {.dtype = VKF_F32, .no_base = !rows[i].has_base, .without = rows[i].without};
+    write_form(rows[i].golden, &f);
+    vkf_status st = VKF_OK;
+    for (int k = 0; k < 2 && classes[k] != NULL; k++) {
+      json_t *config = read_config(rows[i].golden);
+      json_object_set_new(config, "architectures", json_pack("[s]", classes[k]));
+      write_config(dirs[k], config);
+      json_decref(config);
+      st = vkf_model_net_open(&env, &(vkf_file_source){.folder = dirs[k]}, &nets[k]);
+      if (rows[i].bare != NULL) ok(st);
+    }
+    if (rows[i].bare == NULL) {
+      assert_int_equal(st, VKF_ERROR_FORMAT);
+      assert_non_null(strstr(env.message, "expected a tensor"));
+      vkf_env_clear(&env);
+      continue;
+    }
+    assert_false(vkf_model_net_info(nets[0])->has_head);
+    same_weights(nets[0], nets[1]);
+    for (int k = 0; k < 2; k++) vkf_model_net_close(&nets[k]);
+  }
+  assert_int_equal(env.live_bytes, 0);
+}
+
 /* RoBERTa's head of a masked language model has GELU, the others' has the activation of the layers. */
 static void activation_of_the_head(void **state) {
   (void)state;
@@ -751,6 +795,7 @@ int main(void) {
                                      cmocka_unit_test(relative_buckets),
                                      cmocka_unit_test(scores_scaled_by_layer),
                                      cmocka_unit_test(copies_that_are_none),
+                                     cmocka_unit_test(heads_that_are_none),
                                      cmocka_unit_test(activation_of_the_head),
                                      cmocka_unit_test(options_are_refused_by_name)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
