@@ -356,6 +356,8 @@ static void test_translate(void **state) {
       {"$V translate --workers 65 a", 2, "", "--workers: expected at most 64, found 65"},
       {"$V translate --workers 2 --profile a", 2, "", "--profile: expected one worker"},
       {"$V translate --driver-threads -1 a", 2, "", "--driver-threads: expected a whole number from 0 to 999"},
+      {"printf '\\377\\376I\\000\\n\\000' | $V translate", 4, NULL,
+       "line 1 was skipped: expected UTF-8, found UTF-16: `iconv -f UTF-16 -t UTF-8` converts a file\n"},
       {"printf 'I am here.\\n\\377\\nWe like it.\\n' | $V translate > $T/one; s=$?; wc -l < $T/one; exit $s", 4, "3\n",
        "line 2 was skipped: expected UTF-8, found the byte 0xff behind 0 bytes\nvkformer: skipped 1 of 3 lines\n"},
       {"printf 'I am here.\\nWe\\000like it.\\n' | $V translate --invalid fail", 4, "Estoy aqu\xc3\xad.\n",
