@@ -348,7 +348,7 @@ typedef struct vkf_bench_row {
   uint32_t n_runs;
   double min_ns, median_ns, p90_ns;
   double flops, bytes; /* of one run; a multiplication and an addition are 2 flops */
-  double ratio;        /* err/bound, measured before timing; rows over 1 are not timed: n_runs 0 */
+  double ratio;        /* err/bound before timing, or behind it if that is worse; rows over 1 have no times: n_runs 0 */
   uint32_t workgroup, shared_bytes;
   const vkf_bench_statistic *statistics; /* of its first kernel; none where the driver has not
                                             VK_KHR_pipeline_executable_properties */
@@ -359,10 +359,11 @@ typedef struct vkf_bench_row {
   const char *refused;     /* NULL, or why no kernel can have the tile `tile`; then only `problem` is set besides */
 } vkf_bench_row;
 typedef void (*vkf_bench_fn)(void *user, const vkf_bench_row *row);
-/* Verifies each variant against its bound, does not time a wrong one, then times the others in turns, run by run. Three
- * more problems: "peak" (multiply-adds in registers, copies of memory), "overhead" (submits, dispatches) and
- * "ffn:M,D,F" (the two matmuls from x [M,D] to GELU [M,F] to [M,D]). on_row NULL: only check that `problem` is a
- * problem, and that the parameters leave kernels of its op. */
+/* Verifies each variant against its bound, does not time a wrong one, then times the others in turns, run by run, and
+ * verifies what the last runs left. Of a large result it compares rows from all over it. Three more problems: "peak"
+ * (multiply-adds in registers, copies of memory), "overhead" (submits, dispatches) and "ffn:M,D,F" (the two matmuls
+ * from x [M,D] to GELU [M,F] to [M,D]). on_row NULL: only check that `problem` is a problem, and that the parameters
+ * leave kernels of its op. */
 VKF_API vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_bench_params *params,
                                     vkf_bench_fn on_row, void *user);
 

@@ -1,13 +1,13 @@
 /* Kernels, verified and then timed.
  *
- * Every variant runs as in a model, on the same case. A result over its bound is reported and never timed. Variants
- * are timed in rounds, one after the other, so that a machine whose speed drifts slows all of them alike.
+ * Every variant runs as in a model, on the same case. A result over its bound is reported and never timed; what the
+ * last timed run left is compared, too. Variants are timed in rounds, one after the other, so that a machine whose
+ * speed drifts slows all of them alike.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "lab/bench.h"
-#include "ref/walk.h"
 #include "tune/measure.h"
 #include "tune/problem.h"
 #include "tune/times.h"
@@ -25,6 +25,7 @@ typedef struct candidate {
   vkf_program *programs[MAX_COPIES];
   vkf_times times;
   vkf_bench_row row;
+  vkf_lab_seen seen;
 } candidate;
 
 typedef struct bench {
@@ -57,31 +58,26 @@ static vkf_status time_run(void *user, uint32_t i, double *ns) {
   return vkf_tune_measure_run(b->backend, program, &b->run.dims, ns, &c->row.clock);
 }
 
-/* err/bound of the first rows: of a large result so many as take a moment. */
-static vkf_status verify(bench *b, candidate *c) {
-  const double MOMENT = 1 << 26; /* flops */
-  vkf_status st = VKF_OK;
-  vkf_walk walk = {0};
-  vkf_sizes sizes = b->run.plan.capacity;
-  double a_row = c->row.flops / VKF_MAX(sizes.R, 1u) / VKF_MAX(sizes.T, 1u);
-  uint32_t rows = (uint32_t)VKF_MIN(VKF_MAX(MOMENT / VKF_MAX(a_row, 1.0), 4.0), 64.0);
-  sizes.R = VKF_MIN(sizes.R, rows);
-  sizes.T = VKF_MIN(sizes.T, rows);
-  vkf_dims few = vkf_dims_make(&sizes);
-  VKF_TRY(b->backend->table->poison(c->programs[0]));
-  VKF_TRY(b->backend->table->run(c->programs[0], &b->run.dims, 0, 1));
-  VKF_TRY(vkf_ref_walk_init(&walk, b->env, b->backend, &b->run.plan, c->programs[0], &few, &b->run.weights));
-  for (uint32_t i = 0; i < b->run.plan.n_nodes; i++) {
-    vkf_comparison j = {0};
-    VKF_TRY(vkf_ref_walk_node(&walk, i, &j));
-    if (i > 0 && j.ratio <= c->row.ratio) continue; /* NaN is worse than any */
-    c->row.ratio = j.ratio;
-    VKF_TRY(vkf_ref_walk_worst(&walk, i, &j, &c->row.worst));
-  }
-done:
-  vkf_ref_walk_finish(&walk);
-  return st;
+/* ---- verifying --------------------------------------------------------------------------------------------------- */
+
+static vkf_status verify_first_run(bench *b, candidate *c) {
+  VKF_CALL(b->backend->table->poison(c->programs[0]));
+  VKF_CALL(b->backend->table->run(c->programs[0], &b->run.dims, 0, 1));
+  return vkf_lab_bench_compare(b->backend, &b->run, c->programs[0], &c->seen, &c->row);
 }
+
+/* Of every program that was timed. A kernel can be right on memory that nothing was written to, and wrong on its own
+ * results. */
+static vkf_status verify_last_runs(bench *b, candidate *c) {
+  for (uint32_t i = 0; i < VKF_MIN(c->n_copies, c->next) && c->row.ratio <= 1; i++)
+    VKF_CALL(vkf_lab_bench_compare(b->backend, &b->run, c->programs[i], &c->seen, &c->row));
+  if (!(c->row.ratio <= 1))
+    vkf_env_log(b->env, VKF_LOG_WARNING, "%s: %s was right in its first run and is wrong after %u more", b->problem,
+                c->name, c->next);
+  return VKF_OK;
+}
+
+/* ---- candidates -------------------------------------------------------------------------------------------------- */
 
 /* The problem that a node poses to this variant; a matmul's weight is packed as the variant needs it. */
 static void problem_of(const bench *b, uint32_t node, const vkf_variant *variant, vkf_problem *out) {
@@ -145,7 +141,7 @@ static vkf_status add_candidate(bench *b, const vkf_variant *variant, const vkf_
     c->row.bytes += cost.bytes;
   }
   VKF_CALL(make_programs(b, c));
-  return verify(b, c);
+  return verify_first_run(b, c);
 }
 
 /* The caller's kernel instead of a row, which keeps its layouts, its tile, its grid. */
@@ -304,7 +300,11 @@ static vkf_status time_all(bench *b) {
   }
   const double warm = vkf_tune_warm_seconds(b->caps);
   VKF_TRY(vkf_tune_times_take(times, b->n, warm, b->params->seconds > 0 ? b->params->seconds : 0.5, time_run, b));
-  for (uint32_t i = 0; i < b->n; i++) vkf_tune_times_summarize(&times[i], &b->candidates[i].row);
+  for (uint32_t i = 0; i < b->n; i++) {
+    candidate *c = &b->candidates[i];
+    if (times[i].ns) VKF_TRY(verify_last_runs(b, c));
+    if (c->row.ratio <= 1) vkf_tune_times_summarize(&times[i], &c->row);
+  }
 done:
   vkf_env_free(b->env, times);
   return st;

@@ -41,6 +41,31 @@ vkf_status vkf_ref_walk_init(vkf_walk *w, vkf_env *env, vkf_backend *backend, co
   return VKF_OK;
 }
 
+/* A constant is the plan's, so its rows are copied; those of other slots move to the front. */
+static vkf_status keep_rows_of(vkf_walk *w, uint32_t i, uint32_t n) {
+  const vkf_slot *s = &w->plan->slots[i];
+  const size_t row = vkf_slot_elements(s) / VKF_MAX(s->extent[0].cap, 1u) * vkf_dtype_bytes(s->dtype);
+  char *from = w->bases[i], *to = from;
+  if (!w->owned[i]) {
+    to = vkf_env_alloc(w->env, n, row);
+    if (!to) return VKF_ERROR_MEMORY;
+    w->bases[i] = to;
+    w->owned[i] = true;
+  }
+  for (uint32_t r = 0; r < n; r++) memmove(to + r * row, from + w->rows[r] * row, row);
+  return VKF_OK;
+}
+
+vkf_status vkf_ref_walk_keep_rows(vkf_walk *w, vkf_dim dim, const uint32_t *rows, const vkf_dims *few) {
+  w->rows = rows;
+  w->rows_dim = dim;
+  w->run_dims = w->dims;
+  w->dims = few;
+  for (uint32_t i = 0; i < w->plan->n_slots; i++)
+    if (w->bases[i] && w->plan->slots[i].extent[0].dim == dim) VKF_CALL(keep_rows_of(w, i, few->v[dim]));
+  return VKF_OK;
+}
+
 /* The weights that a node reads. Whoever compares few nodes of a large model needs few of them. */
 static vkf_status copy_weights(vkf_walk *w, const vkf_node *node) {
   for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) {
@@ -132,9 +157,10 @@ vkf_status vkf_ref_walk_worst(const vkf_walk *w, uint32_t index, const vkf_compa
                              .found = j->worst_got,
                              .bound = j->worst_bound};
   for (uint32_t i = slot->rank; i-- > 0; at /= slot->extent[i].cap) {
-    out->shape[i] = vkf_slot_extent(slot, i, w->dims);
+    out->shape[i] = vkf_slot_extent(slot, i, w->rows ? w->run_dims : w->dims);
     out->at[i] = (uint32_t)(at % slot->extent[i].cap);
   }
+  if (w->rows && slot->extent[0].dim == w->rows_dim) out->at[0] = w->rows[out->at[0]];
   return VKF_OK;
 }
 

@@ -9,9 +9,17 @@
 
 #include "support/documented.h"
 
+/* Kernels that are wrong in one element of many, leave a row out, or are right only on memory that they did not write
+ * to before: $T/wrong_*.comp. */
 static int prepare(void **state) {
   (void)state;
-  return program_setup("printf '#version 450\\nvoid main() {}\\n' > $T/nothing.comp; echo '[1]' > $T/array.json");
+  setenv("E", VKF_SOURCE_DIR "/examples/own_kernel.comp", 1);
+  return program_setup(
+      "printf '#version 450\\nvoid main() {}\\n' > $T/nothing.comp; echo '[1]' > $T/array.json;"
+      "sed 's/ + bias/ + (row == 100u \\&\\& column == 7u ? 1.0 : 0.0) + bias/' $E > $T/wrong_element.comp;"
+      "sed 's/      result/if (row != 77u) result/' $E > $T/wrong_row.comp;"
+      "sed 's/ + bias/ + (isnan(result[at[4].x + row * p.n + column]) ? 0.0 : 1.0) + bias/;s/writeonly //' $E > "
+      "$T/wrong_again.comp");
 }
 
 static double number(const json_t *object, const char *key) {
@@ -192,6 +200,22 @@ static void tiles_and_own_kernels(void **state) {
       /* a wrong kernel: its worst element */
       {"$V bench matmul:33,40,24 --shader $T/nothing.comp --variant matmul-naive-m1n1 --no-roofs --seconds 0.01", 1,
        "  element [", ""},
+      /* wherever it is, beyond the first rows, too; of a large result not every row is compared, but all are looked at
+       */
+      {"$V bench matmul:128,64,64 --shader $T/wrong_element.comp --variant matmul-naive-m1n1 --no-roofs --seconds 0.01",
+       1, "  element [100, 7] of out [128, 64]: ", ""},
+      {"$V bench matmul:128,1024,1024 --shader $T/wrong_element.comp --variant matmul-naive-m1n1 --no-roofs --seconds "
+       "0.01",
+       1, "  element [100, 7] of out [128, 1024]: ", ""},
+      {"$V bench matmul:128,1024,1024 --shader $T/wrong_row.comp --variant matmul-naive-m1n1 --no-roofs --seconds 0.01",
+       1, "  element [77, 0] of out [128, 1024]: ", ""},
+      /* a kernel that is right in its first run alone has no times; of copies of the operands each counts */
+      {"$V bench matmul:9,8,8 --shader $T/wrong_again.comp --variant matmul-naive-m1n1 --no-roofs --seconds 0.01", 1,
+       "matmul-own-m1n1                          WRONG: err/bound",
+       "matmul:9,8,8: matmul-own-m1n1 was right in its first run and is wrong after "},
+      {"$V bench matmul:9,8,8 --shader $T/wrong_again.comp --variant matmul-naive-m1n1 --no-roofs --seconds 0.01 "
+       "--cold",
+       1, "matmul-own-m1n1                          WRONG: err/bound", "was right in its first run"},
       /* a kernel is asked about weights as they are stored */
       {"$V bench matmul:64,64,64,q8 --variant matmul-split-32x32x16-m4n4 --no-roofs", 4, NULL,
        "does not read numbers stored as q8"},
