@@ -17,6 +17,12 @@ static double stored_bytes(const vkf_plan *plan, uint32_t slot, const vkf_dims *
   return n * vkf_format_get(s->format)->bits / 8 + 4 * rows * vkf_format_scales(s->format, s->extent[s->rank - 1].cap);
 }
 
+/* Of n numbers of an operand in rows of `width`, which its slot may store in fewer bits; with their scales. */
+static double bytes_of(const vkf_plan *plan, uint32_t slot, double n, uint32_t width) {
+  const vkf_format format = slot == VKF_NO_SLOT ? VKF_FORMAT_F32 : plan->slots[slot].format;
+  return n * vkf_format_get(format)->bits / 8 + 4 * n / VKF_MAX(width, 1u) * vkf_format_scales(format, width);
+}
+
 /* Every actual element of every operand. */
 static double all_bytes(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
   double n = 0;
@@ -26,11 +32,11 @@ static double all_bytes(const vkf_plan *plan, const vkf_node *node, const vkf_di
 }
 
 vkf_cost vkf_op_cost_embed(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
-  (void)plan;
   const vkf_embed_params *p = &node->params.embed;
-  double n = (double)dims->v[p->rows] * p->width;
-  int tables = 1 + (p->n_positions > 0) + (p->n_types > 0);
-  return (vkf_cost){.flops = n * tables, .bytes = 4 * (n * (tables + 1) + (double)dims->v[p->rows] * tables)};
+  const double rows = dims->v[p->rows], n = rows * p->width;
+  const int tables = 1 + (p->n_positions > 0) + (p->n_types > 0);
+  return (vkf_cost){.flops = n * tables,
+                    .bytes = bytes_of(plan, node->in[VKF_EMBED_TABLE], n, p->width) + 4 * (n + rows) * tables};
 }
 
 vkf_cost vkf_op_cost_matmul(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
@@ -64,20 +70,26 @@ static double query_elements(const vkf_attention_params *p, const vkf_dims *dims
   return query_rows(p, dims) * p->n_heads * width;
 }
 
+static double mask_elements(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  return extent(plan, node->in[VKF_ATTENTION_MASK], dims) + extent(plan, node->in[VKF_ATTENTION_BIAS], dims) +
+         extent(plan, node->in[VKF_ATTENTION_ANCESTRY], dims);
+}
+
 vkf_cost vkf_op_cost_attention(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
   const vkf_attention_params *p = &node->params.attention;
-  double n = query_elements(p, dims, p->key_width + p->value_width) +
-             kv_elements(p, dims, p->key_width + p->value_width) + extent(plan, node->in[VKF_ATTENTION_MASK], dims) +
-             extent(plan, node->in[VKF_ATTENTION_BIAS], dims) + extent(plan, node->in[VKF_ATTENTION_ANCESTRY], dims);
-  return (vkf_cost){2.0 * visible_pairs(p, dims) * (p->key_width + p->value_width), 4 * n};
+  const double n = query_elements(p, dims, p->key_width + p->value_width) + mask_elements(plan, node, dims);
+  const double keys = kv_elements(p, dims, p->key_width), values = kv_elements(p, dims, p->value_width);
+  return (vkf_cost){2.0 * visible_pairs(p, dims) * (p->key_width + p->value_width),
+                    4 * n + bytes_of(plan, node->in[VKF_ATTENTION_K], keys, p->key_width) +
+                        bytes_of(plan, node->in[VKF_ATTENTION_V], values, p->value_width)};
 }
 
 vkf_cost vkf_op_cost_attention_weights(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
   const vkf_attention_params *p = &node->params.attention_weights;
-  double n = query_elements(p, dims, p->key_width) + kv_elements(p, dims, p->key_width) +
-             query_elements(p, dims, dims->v[p->keys]) + extent(plan, node->in[VKF_ATTENTION_MASK], dims) +
-             extent(plan, node->in[VKF_ATTENTION_BIAS], dims) + extent(plan, node->in[VKF_ATTENTION_ANCESTRY], dims);
-  return (vkf_cost){2.0 * visible_pairs(p, dims) * p->key_width, 4 * n};
+  const double n = query_elements(p, dims, p->key_width + dims->v[p->keys]) + mask_elements(plan, node, dims);
+  const double keys = kv_elements(p, dims, p->key_width);
+  return (vkf_cost){2.0 * visible_pairs(p, dims) * p->key_width,
+                    4 * n + bytes_of(plan, node->in[VKF_ATTENTION_K], keys, p->key_width)};
 }
 
 vkf_cost vkf_op_cost_norm(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
@@ -89,13 +101,13 @@ vkf_cost vkf_op_cost_norm(const vkf_plan *plan, const vkf_node *node, const vkf_
 }
 
 vkf_cost vkf_op_cost_append(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
-  (void)plan;
   const vkf_append_params *p = &node->params.append;
-  double rows = dims->v[vkf_op_rows(p->seqs, p->tokens)];
-  double n = rows * p->n_heads * (p->key_width + p->value_width);
-  double turned = rows * (p->n_heads + p->n_q_heads) * p->rotary;
-  if (p->rotary) n += rows * p->n_q_heads * p->key_width;
-  return (vkf_cost){3 * turned, 8 * n + (p->rotary ? 4 * rows * (p->rotary + 1) : 0)};
+  const double rows = dims->v[vkf_op_rows(p->seqs, p->tokens)], turned = rows * (p->n_heads + p->n_q_heads) * p->rotary;
+  const double keys = rows * p->n_heads * p->key_width, values = rows * p->n_heads * p->value_width,
+               queries = p->rotary ? rows * p->n_q_heads * p->key_width : 0;
+  return (vkf_cost){3 * turned, 4 * (keys + values + 2 * queries) + (p->rotary ? 4 * rows * (p->rotary + 1) : 0) +
+                                    bytes_of(plan, node->out[VKF_APPEND_K], keys, p->key_width) +
+                                    bytes_of(plan, node->out[VKF_APPEND_V], values, p->value_width)};
 }
 
 vkf_cost vkf_op_cost_gather(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {

@@ -275,20 +275,27 @@ static void costs_are_counted(void **state) {
   assert_true(flops[3] == 2.0 * 2 * 10 * 128);
 }
 
-static void expect_cost(vkf_op op, vkf_params params, double flops, double bytes) {
+/* stored: a format, in which a table, keys and values are. */
+static void expect_cost(vkf_op op, vkf_params params, vkf_format stored, double flops, double bytes) {
   small p;
   make_small(&p);
   vkf_node node = {.op = op, .name = "a", .params = params};
   for (int i = 0; i < VKF_MAX_INPUTS; i++) node.in[i] = VKF_NO_SLOT;
   for (int o = 0; o < VKF_MAX_OUTPUTS; o++) node.out[o] = VKF_NO_SLOT;
+  p.slots[1].format = stored;
+  if (op == VKF_OP_ATTENTION || op == VKF_OP_ATTENTION_WEIGHTS)
+    node.in[VKF_ATTENTION_K] = node.in[VKF_ATTENTION_V] = stored ? 1 : VKF_NO_SLOT;
+  if (op == VKF_OP_APPEND) node.out[VKF_APPEND_K] = node.out[VKF_APPEND_V] = stored ? 1 : VKF_NO_SLOT;
+  if (op == VKF_OP_EMBED) node.in[VKF_EMBED_TABLE] = stored ? 1 : VKF_NO_SLOT;
   const vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 2, .S = 4, .R = 6, .T = 3, .past = 5, .out = 6});
   const vkf_cost cost = vkf_op_cost(&p.plan, &node, &dims);
   if (cost.flops != flops || cost.bytes != bytes)
     fail_msg("%s: expected %g flops and %g bytes, found %g and %g", vkf_op_name(op), flops, bytes, cost.flops,
              cost.bytes);
 }
-#define COST(NAME, name, flops, bytes, ...) \
-  expect_cost(VKF_OP_##NAME, (vkf_params){.name = {__VA_ARGS__}}, flops, bytes)
+#define COST_IN(FORMAT, NAME, name, flops, bytes, ...) \
+  expect_cost(VKF_OP_##NAME, (vkf_params){.name = {__VA_ARGS__}}, VKF_FORMAT_##FORMAT, flops, bytes)
+#define COST(NAME, name, flops, bytes, ...) COST_IN(F32, NAME, name, flops, bytes, __VA_ARGS__)
 
 /* By hand: 2 sequences of 4 tokens, 6 of 3 behind 5. Operands that are not there cost nothing. */
 static void costs_of_every_op(void **state) {
@@ -302,6 +309,13 @@ static void costs_of_every_op(void **state) {
   COST(ATTENTION, attention, 2 * 12 * 21 * 6, 4 * (36 * 6 + 16 * 6), CACHED, .shared = VKF_DIM_BEAMS);
   COST(ATTENTION_WEIGHTS, attention_weights, 2 * 12 * 21 * 4, 4 * (36 * 4 + 48 * 4 + 36 * 8), CACHED,
        .shared = VKF_DIM_ONE);
+  COST_IN(F16, ATTENTION, attention, 2 * 12 * 21 * 6, 4 * 36 * 6 + 2 * 48 * 6, CACHED, .shared = VKF_DIM_ONE);
+  COST_IN(F16, ATTENTION_WEIGHTS, attention_weights, 2 * 12 * 21 * 4, 4 * (36 * 4 + 36 * 8) + 2 * 48 * 4, CACHED,
+          .shared = VKF_DIM_ONE);
+  COST_IN(BF16, EMBED, embed, 32, 4 * (32 + 8) + 2 * 32, .rows = VKF_DIM_BS, .width = 4, .n_ids = 10);
+  COST_IN(INT8, EMBED, embed, 32, 4 * (32 + 8) + 32 + 4 * 8, .rows = VKF_DIM_BS, .width = 4, .n_ids = 10);
+  COST_IN(F16, APPEND, append, 0, (4 + 2) * 18 * 2 * 6, .seqs = VKF_DIM_R, .tokens = VKF_DIM_T, .past = VKF_DIM_PAST,
+          .n_heads = 2, .key_width = 4, .value_width = 2);
   COST(EMBED, embed, 32, 4 * (32 * 2 + 8), .rows = VKF_DIM_BS, .width = 4, .n_ids = 10);
   COST(EMBED, embed, 96, 4 * (32 * 4 + 24), .rows = VKF_DIM_BS, .width = 4, .n_ids = 10, .n_positions = 9,
        .n_types = 2);
