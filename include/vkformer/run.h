@@ -167,7 +167,8 @@ VKF_API const char *vkf_generation_expects(const char *key, double value);
  *     early_stopping says. num_return_sequences may be as large as this number, up to twice num_beams.
  *   "return_alternatives" (default false), as CTranslate2 has it: sequence i of num_return_sequences has the i-th most
  *     likely id after the prompt and goes on greedily or with beams of its own. They are in the order of these ids,
- *     each with the score of all its ids.
+ *     each with the score of all its ids. The end may be one of these ids, which CTranslate2 never takes there:
+ *     "min_new_tokens" 1 leaves it out.
  *   "prefix_bias_beta" (default 0), as CTranslate2 has it, for vkf_session_translate(): target_prefixes are not forced,
  *     but preferred, see vkformer help generation.
  *   "coverage_penalty" (default 0), as CTranslate2 has it, also for translations: hypotheses are ranked by their score

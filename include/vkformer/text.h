@@ -92,10 +92,10 @@ typedef enum vkf_skip_reason {
  * valid as long as the result, or NULL if the text was not skipped. */
 VKF_API vkf_skip_reason vkf_result_skipped(const vkf_result *result, size_t text, const char **why);
 
-/* Translates each text into s texts (num_return_sequences, best first). vkf_result_text(result, i * s + r) is
- * translation r of texts[i], without white space at its ends. The parts of a text that was split are joined, with a
- * space where the text had white space. VKF_ERROR_ARGUMENT names a text (counted from 1) that is empty, not UTF-8, or
- * too long if long_texts is VKF_LONG_REFUSE.
+/* Translates each text into s texts (num_return_sequences): the best first, with do_sample in the order in which they
+ * are drawn. vkf_result_text(result, i * s + r) is translation r of texts[i], without white space at its ends. The
+ * parts of a text that was split are joined, with a space where the text had white space. VKF_ERROR_ARGUMENT names a
+ * text (counted from 1) that is empty, not UTF-8, or too long if long_texts is VKF_LONG_REFUSE.
  *
  * Arrays with s rows for each part of a text:
  *   sequences   as from vkf_session_generate(); with beams or params.scores also sequences_scores and token_scores

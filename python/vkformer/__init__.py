@@ -458,7 +458,8 @@ class Session:
     ) -> Any:
         """The translation of a text, or a list of them for a list of texts.
 
-        With num_return_sequences each text has a list of translations, best first, as from pipelines of transformers.
+        With num_return_sequences each text has a list of translations, as from pipelines of transformers: the best
+        first, with do_sample as they are drawn.
         long_texts: "refuse", "truncate" or "split" a text that has more tokens than the model has positions.
         target_prefixes: what the translation of each text begins with (None: anything), forced, or with
         prefix_bias_beta preferred. force_words: words that every translation has, with beams. replace_unknowns: in the
