@@ -183,7 +183,8 @@ static vkf_status device_init(vkf_device *dev) {
     *t = (vkf_tuning){.env = &ctx->env,
                       .cache_folder = refused ? NULL : folder,
                       .refused_folder = refused ? folder : NULL,
-                      .gpu = dev->gpu};
+                      .gpu = dev->gpu,
+                      .reproducible = ctx->deterministic};
     if (vkf_gpu_device_caps(dev->gpu)->coopmat_left_out)
       vkf_env_log(
           &ctx->env, VKF_LOG_WARNING,

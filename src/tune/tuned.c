@@ -14,16 +14,19 @@
 
 /* ---- which times count ------------------------------------------------------------------------------------------- */
 
-/* The larger the better; 0: not at all. */
-static uint32_t worth(vkf_tuned_match match, bool probed) {
-  if (probed) return match == VKF_MATCH_DEVICE ? 2 : 0;
-  return match == VKF_MATCH_DEVICE ? 4 : match == VKF_MATCH_ARCHITECTURE ? 3 : match == VKF_MATCH_VENDOR ? 1 : 0;
+/* The larger the better; 0: not at all. From one source, times of the device's own mode are better. */
+static uint32_t worth(vkf_tuned_match match, const vkf_tuned_entry *entry, bool reproducible) {
+  static const uint32_t tuned[] = {
+      [VKF_MATCH_NONE] = 0, [VKF_MATCH_VENDOR] = 2, [VKF_MATCH_ARCHITECTURE] = 6, [VKF_MATCH_DEVICE] = 8};
+  if (entry->reproducible && !reproducible) return 0;
+  const uint32_t source = !entry->probed ? tuned[match] : match == VKF_MATCH_DEVICE ? 4 : 0;
+  return source + (source && entry->reproducible);
 }
 
-static const char *source_name(uint32_t worth, const char *device, vkf_arena *arena) {
-  if (worth == 4) return "this device";
-  if (worth == 2) return "this device, by a short probe";
-  return vkf_arena_printf(arena, "%s, of the same %s", device, worth == 3 ? "architecture" : "vendor");
+static const char *source_name(vkf_tuned_match match, bool probed, const char *device, vkf_arena *arena) {
+  if (match == VKF_MATCH_DEVICE) return probed ? "this device, by a short probe" : "this device";
+  return vkf_arena_printf(arena, "%s, of the same %s", device,
+                          match == VKF_MATCH_ARCHITECTURE ? "architecture" : "vendor");
 }
 
 /* The row of an entry; false if the entry names a problem or a kernel that this library does not have. */
@@ -39,7 +42,7 @@ static bool to_row(vkf_env *env, const vkf_tuned_entry *entry, const vkf_caps *c
 }
 
 vkf_status vkf_tune_resolve(const vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_caps *caps,
-                            vkf_arena *arena, vkf_tuned *out) {
+                            bool reproducible, vkf_arena *arena, vkf_tuned *out) {
   uint32_t best[VKF_OP_COUNT] = {0}, *worths = NULL;
   size_t n = 0, n_rows = 0;
   *out = (vkf_tuned){0};
@@ -51,11 +54,12 @@ vkf_status vkf_tune_resolve(const vkf_tuned_file *file, const vkf_tuned_key *key
     const vkf_tuned_section *section = &file->sections[s];
     const vkf_tuned_match match = vkf_tune_match(&section->key, key);
     for (size_t i = 0; match && i < section->n_entries; i++) {
-      const uint32_t w = worth(match, section->entries[i].probed);
+      const vkf_tuned_entry *entry = &section->entries[i];
+      const uint32_t w = worth(match, entry, reproducible);
       vkf_tuned_time *row = &rows[n_rows];
-      if (!w || !to_row(file->env, &section->entries[i], caps, row)) continue;
-      row->probed = section->entries[i].probed;
-      row->from = source_name(w, section->key.device, arena);
+      if (!w || !to_row(file->env, entry, caps, row)) continue;
+      row->probed = entry->probed;
+      row->from = source_name(match, entry->probed, section->key.device, arena);
       if (!row->from) return VKF_ERROR_MEMORY;
       best[row->problem.op] = VKF_MAX(best[row->problem.op], w);
       worths[n_rows++] = w;
@@ -71,7 +75,7 @@ vkf_status vkf_tune_use(vkf_tuning *t) {
   vkf_vkop_backend_tune(t->backend, NULL);
   vkf_arena_finish(&t->arena);
   vkf_arena_init(&t->arena, t->env);
-  VKF_CALL(vkf_tune_resolve(&t->file, &t->key, vkf_gpu_device_caps(t->gpu), &t->arena, &t->rows));
+  VKF_CALL(vkf_tune_resolve(&t->file, &t->key, vkf_gpu_device_caps(t->gpu), t->reproducible, &t->arena, &t->rows));
   vkf_vkop_backend_tune(t->backend, &t->rows);
   return VKF_OK;
 }
@@ -186,6 +190,7 @@ vkf_status vkf_tune_store(vkf_tuning *t, const vkf_kernel_time *times, size_t n)
     snprintf(entries[i].problem, sizeof entries[i].problem, "%s", times[i].problem);
     snprintf(entries[i].kernel, sizeof entries[i].kernel, "%s", times[i].kernel);
     entries[i].ns = (uint64_t)times[i].ns;
+    entries[i].reproducible = t->reproducible;
   }
   VKF_TRY(store(t, &(news){.key = &t->key, .entries = entries, .n_entries = n}, &is_kept));
   VKF_TRY(vkf_tune_use(t));

@@ -27,8 +27,9 @@ vkf_status vkf_tune_store(vkf_tuning *t, const vkf_kernel_time *times, size_t n)
 vkf_status vkf_tune_export(vkf_tuning *t, const char *path);
 vkf_status vkf_tune_import(vkf_tuning *t, const char *path, size_t *n_times);
 
-/* The rows of `file` that count for a device with this key, into memory of `arena`. */
+/* The rows of `file` that count for a device with this key, into memory of `arena`. Those of the reproducible mode
+ * count in that mode alone. */
 vkf_status vkf_tune_resolve(const vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_caps *caps,
-                            vkf_arena *arena, vkf_tuned *out);
+                            bool reproducible, vkf_arena *arena, vkf_tuned *out);
 
 #endif

@@ -91,7 +91,8 @@ vkf_status vkf_tune_file_add(vkf_tuned_file *file, const vkf_tuned_key *key, con
   vkf_tuned_section *s = get_section(file, key);
   if (!s) return VKF_ERROR_MEMORY;
   for (size_t i = 0; i < s->n_entries; i++) {
-    if (strcmp(s->entries[i].problem, entry->problem) != 0 || strcmp(s->entries[i].kernel, entry->kernel) != 0)
+    if (strcmp(s->entries[i].problem, entry->problem) != 0 || strcmp(s->entries[i].kernel, entry->kernel) != 0 ||
+        s->entries[i].reproducible != entry->reproducible)
       continue;
     if (s->entries[i].probed || !entry->probed) s->entries[i] = *entry;
     return VKF_OK;
@@ -186,6 +187,7 @@ static vkf_status read_entry(vkf_env *env, const char *source, vkf_file_value ro
   VKF_CALL(get_text(env, row, "kernel", entry->kernel, sizeof entry->kernel));
   VKF_CALL(vkf_file_json_get_int64(row, "ns", &ns));
   VKF_CALL(get_text(env, row, "by", by, sizeof by));
+  VKF_CALL(vkf_file_json_find_bool(row, "reproducible", false, &entry->reproducible));
   if (ns <= 0)
     return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: %s: expected a time over 0 ns, found %lld", source, entry->problem,
                         (long long)ns);
@@ -263,8 +265,10 @@ static json_t *section_json(const vkf_tuned_section *s) {
                                                       vkf_json_text(s->checks[i].found))) != 0;
   for (size_t i = 0; i < s->n_entries; i++) {
     const vkf_tuned_entry *e = &s->entries[i];
-    failed |= json_array_append_new(times, json_pack("{s:s, s:s, s:I, s:s}", "problem", e->problem, "kernel", e->kernel,
-                                                     "ns", (json_int_t)e->ns, "by", e->probed ? "probe" : "tune")) != 0;
+    failed |=
+        json_array_append_new(times, json_pack("{s:s, s:s, s:I, s:s, s:o*}", "problem", e->problem, "kernel", e->kernel,
+                                               "ns", (json_int_t)e->ns, "by", e->probed ? "probe" : "tune",
+                                               "reproducible", e->reproducible ? json_true() : NULL)) != 0;
   }
   json_t *json =
       json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:I, s:o, s:o}", "device", vkf_json_text(k->device),

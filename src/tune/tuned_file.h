@@ -33,7 +33,8 @@ typedef struct vkf_tuned_key {
 typedef struct vkf_tuned_entry {
   char problem[64], kernel[96];
   uint64_t ns;
-  bool probed; /* by the short probe at device creation; a tuned time replaces it */
+  bool probed;       /* by the short probe at device creation; a tuned time replaces it */
+  bool reproducible; /* measured in that mode, in which the same kernels do more */
 } vkf_tuned_entry;
 
 typedef struct vkf_tuned_check {

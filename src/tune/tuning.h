@@ -17,6 +17,7 @@ typedef struct vkf_tuning {
   const char *refused_folder; /* the folder of the context if it is not trusted: it is neither read nor written */
   vkf_gpu_device *gpu;        /* NULL: the scalar path, which has no facts and no checks */
   vkf_backend *backend;       /* NULL until the checks have run */
+  bool reproducible;          /* the device is in that mode */
 
   vkf_tuned_key key;   /* of this device */
   vkf_tuned_file file; /* all that was read and found */

@@ -17,7 +17,7 @@ static void check_rows(vkf_env *env, const vkf_tuned_file *file) {
   for (size_t s = 0; s < file->n_sections; s++) {
     const vkf_tuned_section *section = &file->sections[s];
     vkf_arena_init(&arena, env);
-    FUZZ_CHECK(vkf_tune_resolve(file, &section->key, &caps, &arena, &rows) == VKF_OK);
+    FUZZ_CHECK(vkf_tune_resolve(file, &section->key, &caps, s % 2, &arena, &rows) == VKF_OK);
     for (size_t i = 0; i < rows.n_times; i++)
       FUZZ_CHECK(rows.times[i].ns >= 1 && rows.times[i].variant->op == rows.times[i].problem.op);
     vkf_arena_finish(&arena);

@@ -134,6 +134,10 @@ static void what_is_printed_is_read(void **state) {
   assert_int_equal(file.n_sections, 2);
   assert_int_equal(file.sections[0].n_entries, 2);
   assert_int_equal(file.sections[0].entries[0].ns, 100);
+  vkf_tuned_entry slower = entry("norm:1,2", "norm-row-64", 9, false);
+  slower.reproducible = true;
+  assert_int_equal(vkf_tune_file_add(&file, &cpu, &slower), VKF_OK);
+  assert_int_equal(file.sections[0].n_entries, 3);
   assert_int_equal(vkf_tune_file_print(&file, &text), VKF_OK);
   assert_int_equal(vkf_tune_file_parse(&again, "it", text.data, text.size), VKF_OK);
   assert_int_equal(again.n_sections, 2);
@@ -141,6 +145,7 @@ static void what_is_printed_is_read(void **state) {
   assert_int_equal(vkf_tune_match(&again.sections[1].key, &gpu), VKF_MATCH_DEVICE);
   assert_int_equal(vkf_tune_file_print(&again, &second), VKF_OK);
   assert_string_equal(text.data, second.data);
+  assert_true(!again.sections[0].entries[1].reproducible && again.sections[0].entries[2].reproducible);
   vkf_tuned_key newer = cpu;
   newer.table++;
   vkf_tune_file_prune(&again, &newer); /* the same device, kernels of another build */
@@ -258,12 +263,25 @@ static void the_best_source_counts(void **state) {
     vkf_tuned tuned;
     vkf_arena_init(&arena, &env);
     add(&file, sources[i].key, problem, kernel, sources[i].ns, sources[i].probed);
-    assert_int_equal(vkf_tune_resolve(&file, &own, &caps, &arena, &tuned), VKF_OK);
-    assert_int_equal(tuned.n_times, sources[i].from != NULL);
-    if (sources[i].from) {
+    for (int reproducible = 0; reproducible < 2; reproducible++) { /* for want of times of its own */
+      assert_int_equal(vkf_tune_resolve(&file, &own, &caps, reproducible, &arena, &tuned), VKF_OK);
+      assert_int_equal(tuned.n_times, sources[i].from != NULL);
+      if (!sources[i].from) continue;
       assert_true(tuned.times[0].ns == (double)sources[i].ns);
       assert_non_null(strstr(tuned.times[0].from, sources[i].from));
     }
+    vkf_arena_finish(&arena);
+  }
+  for (int reproducible = 0; reproducible < 2; reproducible++) {
+    vkf_arena arena;
+    vkf_tuned tuned;
+    vkf_tuned_entry e = entry(problem, kernel, 7, false);
+    e.reproducible = true;
+    vkf_arena_init(&arena, &env);
+    assert_int_equal(vkf_tune_file_add(&file, &own, &e), VKF_OK); /* in the place of no other */
+    assert_int_equal(vkf_tune_resolve(&file, &own, &caps, reproducible, &arena, &tuned), VKF_OK);
+    assert_int_equal(tuned.n_times, 1);
+    assert_true(tuned.times[0].ns == (reproducible ? 7 : 6));
     vkf_arena_finish(&arena);
   }
   vkf_tune_file_finish(&file);
