@@ -1,10 +1,10 @@
 /* bench_ffn: the two matmuls of a feed-forward part as a problem: out = gelu(x w1^T + b1) w2^T + b2. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "lab/bench.h"
 #include "op/transformer.h"
+#include "tune/problem.h"
 
 typedef struct ffn {
   vkf_build b;
@@ -62,13 +62,13 @@ static vkf_status build(vkf_env *env, uint32_t M, uint32_t D, uint32_t F, vkf_ca
 }
 
 vkf_status vkf_lab_bench_ffn(vkf_env *env, const char *problem, vkf_case_run *out, bool *is_ffn) {
-  unsigned M, D, F;
-  int end = 0;
+  uint32_t n[VKF_PROBLEM_NUMBERS];
   *out = (vkf_case_run){0};
   *is_ffn = problem && !strncmp(problem, "ffn:", 4);
   if (!*is_ffn) return VKF_OK;
   vkf_arena_init(&out->arena, env);
-  if (sscanf(problem, "ffn:%8u,%8u,%8u%n", &M, &D, &F, &end) != 3 || problem[end] || !M || !D || !F)
-    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a problem of the form ffn:M,D,F, found %s", problem);
-  return build(env, M, D, F, out);
+  if (vkf_tune_problem_numbers(problem + 4, n, NULL) != 3)
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "expected a problem of the form ffn:M,D,F, with numbers from 1 to 16777216, found %s", problem);
+  return build(env, n[0], n[1], n[2], out);
 }

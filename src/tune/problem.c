@@ -7,7 +7,6 @@
 
 #include "vkop/vkop.h"
 
-#define MAX_NUMBERS 4
 #define MAX_NUMBER (1ul << 24)
 
 static vkf_params matmul(const uint32_t *n) {
@@ -52,9 +51,7 @@ static const struct {
     {VKF_OP_TOP_K, 3, "top_k:ROWS,WIDTH,K", false, top_k, 0},
 };
 
-/* Numbers from 1 to MAX_NUMBER, separated by commas, and (format not NULL) a format in the end; returns how
- * many numbers, 0 if the text has another form. */
-static uint32_t parse_numbers(const char *text, uint32_t numbers[MAX_NUMBERS], vkf_format *format) {
+uint32_t vkf_tune_problem_numbers(const char *text, uint32_t numbers[VKF_PROBLEM_NUMBERS], vkf_format *format) {
   uint32_t n = 0;
   for (;;) {
     char *end = NULL;
@@ -63,7 +60,7 @@ static uint32_t parse_numbers(const char *text, uint32_t numbers[MAX_NUMBERS], v
       *format = found;
       return n;
     }
-    if (n == MAX_NUMBERS || *text < '1' || *text > '9') return 0;
+    if (n == VKF_PROBLEM_NUMBERS || *text < '1' || *text > '9') return 0;
     unsigned long value = strtoul(text, &end, 10);
     if (value > MAX_NUMBER) return 0;
     numbers[n++] = (uint32_t)value;
@@ -86,11 +83,11 @@ static vkf_status bad_problem(vkf_env *env, const char *text) {
 
 vkf_status vkf_tune_problem_parse(vkf_env *env, const char *text, vkf_case *out) {
   for (size_t i = 0; text && i < VKF_COUNT(forms); i++) {
-    uint32_t n[MAX_NUMBERS];
+    uint32_t n[VKF_PROBLEM_NUMBERS];
     size_t name = strlen(vkf_op_name(forms[i].op));
     if (strncmp(text, vkf_op_name(forms[i].op), name) || text[name] != ':') continue;
     vkf_format format = VKF_FORMAT_F32;
-    if (parse_numbers(text + name + 1, n, forms[i].has_format ? &format : NULL) != forms[i].n_numbers) break;
+    if (vkf_tune_problem_numbers(text + name + 1, n, forms[i].has_format ? &format : NULL) != forms[i].n_numbers) break;
     vkf_sizes sizes = {.B = 1, .S = 1, .R = n[0], .T = 1, .out = 1};
     if (forms[i].op == VKF_OP_ATTENTION) sizes = (vkf_sizes){.B = 1, .S = n[1], .R = 1, .T = n[0], .out = 1};
     *out = (vkf_case){.name = text,

@@ -7,6 +7,10 @@
 
 /* VKF_ERROR_ARGUMENT lists the forms. */
 vkf_status vkf_tune_problem_parse(vkf_env *env, const char *text, vkf_case *out);
+#define VKF_PROBLEM_NUMBERS 4
+/* Numbers from 1 to 2^24, separated by commas, and (format not NULL) a format in the end; how many numbers, 0 if the
+ * text has another form. */
+uint32_t vkf_tune_problem_numbers(const char *text, uint32_t numbers[VKF_PROBLEM_NUMBERS], vkf_format *format);
 /* How runs add up: with the same bits in any batch; with the same bits on any device. */
 typedef struct vkf_tune_mode {
   bool batch_invariant, reproducible;
