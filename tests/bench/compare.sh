@@ -47,3 +47,8 @@ if "$1" "$folder/a" "$folder/c" 2> "$folder/err"; then echo "took a file without
 grep -q 'expected the output of vkformer bench --json' "$folder/err" || { echo "no reason is given"; exit 1; }
 if "$1" "$folder/a" "$folder/nosuch" 2> "$folder/err"; then echo "took a file that is not there"; exit 1; fi
 test "$(cat "$folder/err")" = "compare: $folder/nosuch: No such file or directory"
+echo '{"device":"d","driver":"e","rows":[{"problem":"p"}]}' > "$folder/c"
+if "$1" "$folder/a" "$folder/c" 2> "$folder/err"; then echo "took a row without times"; exit 1; fi
+grep -q 'c: expected the output of vkformer bench --json, found no "variant"' "$folder/err" || { cat "$folder/err"; exit 1; }
+if "$1" "$folder/a" "$folder/a" > /dev/full 2> "$folder/err"; then echo "a full disk is no failure"; exit 1; fi
+test "$(cat "$folder/err")" = "compare: standard output: No space left on device"
