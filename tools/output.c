@@ -126,6 +126,25 @@ bool tool_config_flag(const char *config, const char *folder, const char *key) {
   return is_set;
 }
 
+/* What the options ask for together, and the library would refuse by the names of the keys, or take without a word. */
+static int check_counts(const tool_args *args, const char *config, const char *folder, bool draws) {
+  const size_t n_beams = tool_config_count(config, folder, "num_beams"),
+               n_results = tool_config_count(config, folder, "num_return_sequences");
+  const json_int_t least = json_integer_value(json_object_get(args->config, "min_new_tokens")),
+                   most = json_integer_value(json_object_get(args->config, "max_new_tokens"));
+  json_t *patience = tool_config_value(config, folder, "patience"); /* with it more than the beams can end */
+  const bool is_bounded = json_object_get(args->config, "num_return_sequences") && !draws && !patience &&
+                          !tool_config_flag(config, folder, "return_alternatives");
+  json_decref(patience);
+  if (is_bounded && n_results > n_beams)
+    return tool_usage_error(
+        args->command->name, "--%s: expected at most %zu, the number of beams (--num-beams), found %zu",
+        strcmp(args->command->name, "translate") ? "num-return-sequences" : "n-best", n_beams, n_results);
+  if (most > 0 && least > most)
+    fprintf(stderr, "vkformer: --min-new-tokens has no effect beyond --max-new-tokens: every text ends there\n");
+  return TOOL_OK;
+}
+
 int tool_check_generation(const tool_args *args, const char *config, const char *folder) {
   static const char *const of_draws[] = {"temperature", "top-k",          "top-p",      "min-p", "top-h",
                                          "typical-p",   "epsilon-cutoff", "eta-cutoff", "seed"};
@@ -147,5 +166,5 @@ int tool_check_generation(const tool_args *args, const char *config, const char 
     if (json_object_get(args->config, key))
       fprintf(stderr, "vkformer: --%s has no effect without beams (--num-beams)\n", of_beams[i]);
   }
-  return TOOL_OK;
+  return check_counts(args, config, folder, draws);
 }

@@ -331,6 +331,10 @@ static void test_translate(void **state) {
       {"$V translate --num-beams 4 --num-beam-groups 4 --diversity-penalty 1 --n-best 4 'We like it.' | sort -u | wc "
        "-l",
        0, "4\n", ""},
+      {"$V translate --num-beams 2 --n-best 5 a", 2, "",
+       "--n-best: expected at most 2, the number of beams (--num-beams)"},
+      {"$V translate --num-beams 2 --min-new-tokens 5 --max-new-tokens 2 ''", 0, "\n",
+       "no effect beyond --max-new-tokens"},
       {"printf 'I am here.\n\n' | $V translate --n-best 1 | sed 's/F0.*//'", 0, "0 ||| Estoy aqu\xc3\xad. ||| \n\n",
        ""},
       {"$V translate --n-best 1 --json 'I am here.' | grep -c '\"translations\":\\[{\"translation\":\"Estoy'", 0, "1\n",
@@ -408,6 +412,7 @@ static void test_kernels_and_bench(void **state) {
       {"$V bench attention --m 3 --n 5 --k 8 --heads 2 --filter vec4 --no-roofs --seconds 0.01", 0, "attention-", ""},
       {"$V bench ffn --m 3 --d-model 16 --d-ff 24 --filter naive --no-roofs --seconds 0.01", 0, "matmul-naive", ""},
       {"$V bench ffn:3,16", 4, NULL, "expected a problem of the form ffn:M,D,F"},
+      {"$V bench ffn:-1,2,3", 4, NULL, "expected a problem of the form ffn:M,D,F, with numbers from 1 to 16777216"},
       {"$V bench matmul:5,12,16 --variant matmul-naive-m1n1 --cold --no-roofs --seconds 0.01 --json | grep "
        "'command\\|commit'",
        0, "\"command\": \"vkformer bench matmul:5,12,16 --variant matmul-naive-m1n1 --cold --no-roofs --seconds 0.01\"",
