@@ -126,31 +126,32 @@ bool tool_config_flag(const char *config, const char *folder, const char *key) {
   return is_set;
 }
 
-/* What the options ask for together, and the library would refuse by the names of the keys, or take without a word. */
-static int check_counts(const tool_args *args, const char *config, const char *folder, bool draws) {
-  const size_t n_beams = tool_config_count(config, folder, "num_beams"),
-               n_results = tool_config_count(config, folder, "num_return_sequences");
-  const json_int_t least = json_integer_value(json_object_get(args->config, "min_new_tokens")),
+/* The library refuses more results than beams by the name of a key that nobody typed, and says nothing of a least
+ * length over the most. */
+static int check_counts(const tool_args *args, const char *config, const char *folder, size_t n_beams) {
+  const json_int_t n_results = json_integer_value(json_object_get(args->config, "num_return_sequences")),
+                   least = json_integer_value(json_object_get(args->config, "min_new_tokens")),
                    most = json_integer_value(json_object_get(args->config, "max_new_tokens"));
-  json_t *patience = tool_config_value(config, folder, "patience"); /* with it more than the beams can end */
-  const bool is_bounded = json_object_get(args->config, "num_return_sequences") && !draws && !patience &&
-                          !tool_config_flag(config, folder, "return_alternatives");
-  json_decref(patience);
-  if (is_bounded && n_results > n_beams)
-    return tool_usage_error(
-        args->command->name, "--%s: expected at most %zu, the number of beams (--num-beams), found %zu",
-        strcmp(args->command->name, "translate") ? "num-return-sequences" : "n-best", n_beams, n_results);
   if (most > 0 && least > most)
     fprintf(stderr, "vkformer: --min-new-tokens has no effect beyond --max-new-tokens: every text ends there\n");
-  return TOOL_OK;
+  if (n_results <= (json_int_t)n_beams || tool_config_flag(config, folder, "do_sample") ||
+      tool_config_flag(config, folder, "return_alternatives"))
+    return TOOL_OK;
+  json_t *patience = tool_config_value(config, folder, "patience");
+  const bool has_patience = patience != NULL; /* more than the beams can end */
+  json_decref(patience);
+  if (has_patience) return TOOL_OK;
+  return tool_usage_error(
+      args->command->name, "--%s: expected at most %zu, the number of beams (--num-beams), found %lld",
+      strcmp(args->command->name, "translate") ? "num-return-sequences" : "n-best", n_beams, (long long)n_results);
 }
 
 int tool_check_generation(const tool_args *args, const char *config, const char *folder) {
   static const char *const of_draws[] = {"temperature", "top-k",          "top-p",      "min-p", "top-h",
                                          "typical-p",   "epsilon-cutoff", "eta-cutoff", "seed"};
   static const char *const of_beams[] = {"early-stopping", "patience", "coverage-penalty"};
-  const bool draws = tool_config_flag(config, folder, "do_sample"),
-             searches = tool_config_count(config, folder, "num_beams") > 1;
+  const bool draws = tool_config_flag(config, folder, "do_sample");
+  const size_t n_beams = tool_config_count(config, folder, "num_beams");
   char key[64];
   for (size_t i = 0; i < sizeof of_draws / sizeof of_draws[0]; i++) {
     tool_generation_key(of_draws[i], key);
@@ -161,10 +162,10 @@ int tool_check_generation(const tool_args *args, const char *config, const char 
       fprintf(stderr, "vkformer: --%s has no effect without --do-sample: the best token is taken\n", of_draws[i]);
     if (expected) return tool_usage_error(args->command->name, "--%s: expected %s, found %g", of_draws[i], expected, x);
   }
-  for (size_t i = 0; i < sizeof of_beams / sizeof of_beams[0] && !searches; i++) {
+  for (size_t i = 0; i < sizeof of_beams / sizeof of_beams[0] && n_beams == 1; i++) {
     tool_generation_key(of_beams[i], key);
     if (json_object_get(args->config, key))
       fprintf(stderr, "vkformer: --%s has no effect without beams (--num-beams)\n", of_beams[i]);
   }
-  return check_counts(args, config, folder, draws);
+  return check_counts(args, config, folder, n_beams);
 }
