@@ -1,5 +1,4 @@
 /* info: prints what a model folder holds, the shapes of one pass, and its plan. */
-#include <stdlib.h>
 #include <string.h>
 #include <vkformer/lab.h>
 
@@ -116,13 +115,13 @@ static int print_plan(tool_session *session, size_t batch, size_t length) {
   return TOOL_OK;
 }
 
-/* What a folder has is told without a driver, too: the plan is that of the scalar path then. */
+/* Where there is no Vulkan device, the plan is that of the scalar path. */
 static int open_model(tool_session *session, const tool_args *args, const char *folder) {
   size_t n = 0;
-  const char *device = args->device ? args->device : getenv("VKF_DEVICE");
+  const char *device = args->device;
   int exit_code = tool_session_open_context(session, args);
   const bool has_none = exit_code == TOOL_OK && vkf_context_list_devices(session->context, &n) == VKF_OK && n == 1;
-  if (has_none && !(device && device[0])) {
+  if (has_none && !tool_device_is_chosen(device)) {
     fprintf(stderr, "vkformer: no Vulkan device was found: this is what --device ref has\n");
     device = "ref";
   }

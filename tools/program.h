@@ -232,6 +232,8 @@ int tool_session_open_context(tool_session *session, const tool_args *args);
 /* Refuses a wrong --limits, also for commands that open no device. */
 int tool_session_check_limits(const tool_args *args);
 int tool_session_open_device(tool_session *session, const char *device);
+/* By --device, whose value this is, or by the environment. */
+bool tool_device_is_chosen(const char *device);
 /* Calls work for a device, as --device names it, or for each where that is "all"; the exit code of all. */
 int tool_session_each_device(tool_session *session, const char *selector,
                              int (*work)(void *user, tool_session *session, const char *device), void *user);

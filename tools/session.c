@@ -181,10 +181,14 @@ int tool_session_check_limits(const tool_args *args) {
   return tool_session_close(&session, status == VKF_OK ? TOOL_OK : tool_session_fail(&session, status, NULL));
 }
 
+bool tool_device_is_chosen(const char *device) {
+  const char *by_environment = getenv("VKF_DEVICE");
+  return (device && device[0]) || (by_environment && by_environment[0]);
+}
+
 int tool_session_open_device(tool_session *session, const char *device) {
   vkf_status status = vkf_device_open(session->context, device && device[0] ? device : NULL, &session->device);
-  const bool by_default = !(device && device[0]) && !(getenv("VKF_DEVICE") && getenv("VKF_DEVICE")[0]);
-  if (status == VKF_OK && by_default && session->tells_of_cpu &&
+  if (status == VKF_OK && !tool_device_is_chosen(device) && session->tells_of_cpu &&
       vkf_device_get_info(session->device)->kind == VKF_DEVICE_CPU)
     fprintf(stderr, "vkformer: no GPU was found: computing on the CPU with %s\n",
             vkf_device_get_info(session->device)->name);
