@@ -52,10 +52,6 @@ static int start(tool_worker *w) {
   return tool_error("a process that measures cannot be started: %s", strerror(errno));
 }
 
-static void end(tool_worker *w, bool kill_it) {
-  (void)tool_child_end(&w->child, kill_it);
-}
-
 /* A line of the child's, until `deadline`. */
 static tool_outcome read_line(tool_worker *w, double deadline, char *line, size_t size) {
   for (;;) {
@@ -145,17 +141,17 @@ int tool_worker_measure(tool_worker *w, const char *problem, tool_measure *kerne
     if (start(w) != TOOL_OK) return TOOL_FAILED;
     outcome = read_line(w, deadline, line, sizeof line);
     if (outcome == TOOL_MEASURE_DIED) {
-      end(w, true);
+      (void)tool_child_end(&w->child, true);
       return tool_error("the process that measures ended before it was ready");
     }
   }
   if (outcome == TOOL_MEASURE_DONE) outcome = ask(w, problem, kernels, n, patience, deadline);
   if (outcome == TOOL_MEASURE_DONE) return TOOL_OK;
-  end(w, true);
+  (void)tool_child_end(&w->child, true);
   for (size_t i = 0; i < n; i++) kernels[i].outcome = outcome;
   return TOOL_OK;
 }
 
 void tool_worker_finish(tool_worker *w) {
-  end(w, false);
+  (void)tool_child_end(&w->child, false);
 }
