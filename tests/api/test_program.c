@@ -470,7 +470,7 @@ static void test_bench_tiles(void **state) {
        "invocations"},
       {"$V bench matmul:33,40,24 --variant matmul-naive-m1n1 --no-roofs --tile bm=32", 4, NULL, "tile compiled in"},
       {"$V bench matmul:33,40,24 --no-roofs --tile side=3", 4, NULL, "expected a tile such as"},
-      {"cp $(dirname $V)/spirv/matmul_naive.spv $T/right.spv && $V bench matmul:5,12,16 --variant matmul-naive-m1n1 "
+      {"cp " VKF_SPIRV_DIR "/matmul_naive.spv $T/right.spv && $V bench matmul:5,12,16 --variant matmul-naive-m1n1 "
        "--shader $T/right.spv --no-roofs --seconds 0.01 | grep -c '^matmul-.*e-'",
        0, "2\n", ""},
       {"sed 's/k = 0; k < whole/k = VKF_K_AT_ONCE; k < whole/' " VKF_SOURCE_DIR
