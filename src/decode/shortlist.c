@@ -160,7 +160,7 @@ void vkf_decode_shortlist_allow(const vkf_shortlist *list, const int32_t *source
       vkf_id_set_add(allowed, list->special[i]);
   for (uint32_t i = 0; i < n; i++) {
     if (mask && !mask[i]) continue;
-    if (list->is_shared) vkf_id_set_add(allowed, source[i]);
+    if (list->is_shared && (uint32_t)source[i] < list->n_targets) vkf_id_set_add(allowed, source[i]);
     for (uint32_t t = list->offsets[source[i]]; t < list->offsets[source[i] + 1]; t++)
       vkf_id_set_add(allowed, list->targets[t]);
   }
