@@ -269,6 +269,8 @@ static void open_files_are_written_through(void **state) {
   snprintf(name, sizeof name, "/dev/fd/%d", fd);
   assert_int_equal(put(name, "two "), VKF_OK);
   assert_int_equal(write(fd, "three", 5), 5);
+  snprintf(name, sizeof name, "/dev/fd/%dx", fd); /* no descriptor's name */
+  assert_int_equal(put(name, "none"), VKF_ERROR_FILE);
   const int kept = dup(STDOUT_FILENO);
   fflush(stdout);
   dup2(fd, STDOUT_FILENO);
