@@ -118,12 +118,17 @@ static int print(void *user, const tool_line *line, const vkf_result *result) {
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static int find_pooling(const char *name, vkf_pooling *out) {
-  static const char *const names[] = {
-      [VKF_POOLING_MEAN] = "mean", [VKF_POOLING_CLS] = "cls", [VKF_POOLING_MAX] = "max", [VKF_POOLING_LAST] = "last"};
+  static const char *const names[] = {[VKF_POOLING_MEAN] = "mean",
+                                      [VKF_POOLING_CLS] = "cls",
+                                      [VKF_POOLING_MAX] = "max",
+                                      [VKF_POOLING_LAST] = "last",
+                                      [VKF_POOLING_WEIGHTED_MEAN] = "weighted_mean",
+                                      [VKF_POOLING_MEAN_SQRT_LEN] = "mean_sqrt_len"};
   for (unsigned i = VKF_POOLING_MEAN; name && i < sizeof names / sizeof *names; i++)
     if (strcmp(name, names[i]) == 0) *out = (vkf_pooling)i;
-  return !name || *out ? TOOL_OK
-                       : tool_usage_error("embed", "--pooling: expected mean, cls, max or last, found '%s'", name);
+  if (!name || *out) return TOOL_OK;
+  return tool_usage_error("embed",
+                          "--pooling: expected mean, cls, max, last, weighted_mean or mean_sqrt_len, found '%s'", name);
 }
 
 static int run_embed(const tool_args *args) {
@@ -163,7 +168,8 @@ static int run_embed(const tool_args *args) {
 
 static const tool_option options[] = {
     {"pooling", 0, TOOL_TEXT, offsetof(tool_args, pooling), "MODE",
-     "mean, cls, max or last; default: as the folder's\n1_Pooling/config.json says, else mean"},
+     "mean, cls, max, last, weighted_mean (the n-th token counts n\ntimes) or mean_sqrt_len (over the root of the "
+     "length); default: as\nthe folder's 1_Pooling/config.json says, else mean"},
     {"normalize", 0, TOOL_FLAG, offsetof(tool_args, normalize), NULL, "make vectors of length 1"},
     {"similarity", 0, TOOL_FLAG, offsetof(tool_args, similarity), NULL,
      "print the cosine of each text to every text, not vectors"},

@@ -182,9 +182,11 @@ VKF_API vkf_status vkf_evaluate(vkf_context *ctx, const char *const *hypotheses,
 typedef enum vkf_pooling {
   VKF_POOLING_FOLDER = 0, /* as 1_Pooling/config.json says; without that file, the mean */
   VKF_POOLING_MEAN = 1,
-  VKF_POOLING_CLS = 2, /* the state of the first token */
-  VKF_POOLING_MAX = 3, /* the largest number of each dimension */
-  VKF_POOLING_LAST = 4 /* the state of the last token */
+  VKF_POOLING_CLS = 2,           /* the state of the first token */
+  VKF_POOLING_MAX = 3,           /* the largest number of each dimension */
+  VKF_POOLING_LAST = 4,          /* the state of the last token */
+  VKF_POOLING_WEIGHTED_MEAN = 5, /* the mean in which the n-th token counts n times (Muennighoff 2022, SGPT) */
+  VKF_POOLING_MEAN_SQRT_LEN = 6  /* the sum of n states over the square root of n */
 } vkf_pooling;
 
 typedef struct vkf_embedding_params {
@@ -201,9 +203,9 @@ typedef struct vkf_embedding_params {
 VKF_DEFINE_INIT(vkf_embedding_params)
 
 /* Computes a vector for each text: the last states of its tokens, pooled as sentence-transformers does it. The folder's
- * modules.json, 1_Pooling/config.json, sentence_bert_config.json and config_sentence_transformers.json decide pooling,
- * the layers behind it (Dense, whose last one then gives the width), normalization, max_seq_length and the default
- * prompt before each text. Arrays: `embeddings` [n,width] float64;
+ * modules.json, 1_Pooling/config.json, sentence_bert_config.json and config_sentence_transformers.json decide pooling
+ * (several poolings stand side by side), the layers behind it (Dense, whose last one then gives the width),
+ * normalization, max_seq_length and the default prompt before each text. Arrays: `embeddings` [n,width] float64;
  * `n_tokens` and `n_used` [n] int32: the tokens of each text, and how many of them were pooled; `similarity` [n,n]
  * float64: the cosine of each pair of texts. The parts of a text that was split are pooled as one text. A text that was
  * skipped has NaN and 0. VKF_ERROR_UNSUPPORTED: the model is an encoder-decoder, or the folder's files ask for

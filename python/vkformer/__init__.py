@@ -602,7 +602,8 @@ class Session:
             self._ctrl_c.came = False
 
     def embed(self, texts: _Texts, pooling: str = "folder", normalize: bool = False) -> Any:
-        """The vector of a text, or the vectors [n][width] of a list. pooling: folder, mean, cls, max or last."""
+        """The vector of a text, or the vectors [n][width] of a list. pooling: folder, mean, cls, max, last,
+        weighted_mean or mean_sqrt_len."""
         many = _listed(texts)
         if not many:
             return []

@@ -86,6 +86,8 @@ class Pooling(enum.IntEnum):
     CLS = 2
     MAX = 3
     LAST = 4
+    WEIGHTED_MEAN = 5
+    MEAN_SQRT_LEN = 6
 
 
 # Python's name, C's name, and what each enumerator begins with in C.

@@ -14,9 +14,9 @@ typedef struct embedder {
   vkf_embed_config config;
   vkf_parts parts;
   uint32_t n_before, n_behind; /* special tokens around a text */
-  size_t width;
-  double *pooled; /* [parts][width]; of the mean: the sum */
-  double *joined; /* [texts][width] */
+  size_t width;                /* of a state */
+  double *pooled;              /* [parts][poolings][width]; of means: sums */
+  double *joined;              /* [texts][poolings][width] */
 } embedder;
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
@@ -81,6 +81,8 @@ static vkf_status make_parts(embedder *e, const char *const *texts, size_t n, vk
 static double join(vkf_pooling pooling, double a, double b) {
   switch (pooling) {
     case VKF_POOLING_MEAN:
+    case VKF_POOLING_WEIGHTED_MEAN:
+    case VKF_POOLING_MEAN_SQRT_LEN:
       return a + b;
     case VKF_POOLING_MAX:
       return fmax(a, b);
@@ -89,28 +91,51 @@ static double join(vkf_pooling pooling, double a, double b) {
   }
 }
 
+/* What the sum over n tokens of a text is divided by. */
+static double divisor(vkf_pooling pooling, double n) {
+  if (pooling == VKF_POOLING_WEIGHTED_MEAN) return n * (n + 1) / 2;
+  if (pooling == VKF_POOLING_MEAN_SQRT_LEN) return sqrt(n);
+  return pooling == VKF_POOLING_MEAN ? n : 1;
+}
+
+/* The tokens of a part's text in the parts before it. */
+static size_t tokens_before(const vkf_parts *parts, size_t part) {
+  size_t n = 0;
+  for (size_t i = part; i > 0 && parts->at[i - 1].text == parts->at[part].text; i--) n += parts->at[i - 1].n;
+  return n;
+}
+
 /* states [n][width] */
 static vkf_status take(void *user, size_t part, const float *states, size_t width) {
   embedder *e = user;
-  double *out = e->pooled + part * e->width;
-  for (size_t d = 0; d < width; d++) {
-    out[d] = states[d];
-    for (uint32_t t = 1; t < e->parts.at[part].n; t++) out[d] = join(e->config.pooling, out[d], states[t * width + d]);
+  const size_t before = tokens_before(&e->parts, part);
+  double *out = e->pooled + part * e->config.n_poolings * width;
+  for (uint32_t p = 0; p < e->config.n_poolings; p++, out += width) {
+    const vkf_pooling pooling = e->config.poolings[p];
+    for (uint32_t t = 0; t < e->parts.at[part].n; t++) {
+      const double weight = pooling == VKF_POOLING_WEIGHTED_MEAN ? (double)(before + t + 1) : 1;
+      for (size_t d = 0; d < width; d++) {
+        const double x = weight * states[t * width + d];
+        out[d] = t == 0 ? x : join(pooling, out[d], x);
+      }
+    }
   }
   return VKF_OK;
 }
 
-/* The vectors [n][width] of the texts, out of those of their parts; NaN where there are none. */
+/* The vectors [texts][poolings][width], out of those of their parts; NaN where there are none. */
 static void join_parts(const embedder *e, const int32_t *n_used, double *out) {
-  const bool is_mean = e->config.pooling == VKF_POOLING_MEAN;
-  for (size_t i = 0; i < e->parts.n_texts * e->width; i++) out[i] = NAN;
+  const size_t n_poolings = e->config.n_poolings, size = n_poolings * e->width;
+  for (size_t i = 0; i < e->parts.n_texts * size; i++) out[i] = NAN;
   for (size_t i = 0; i < e->parts.n; i++) {
     const size_t text = e->parts.at[i].text;
     const bool is_first = i == 0 || e->parts.at[i - 1].text != text;
-    double *to = out + text * e->width, *from = e->pooled + i * e->width;
-    for (size_t d = 0; d < e->width; d++) to[d] = is_first ? from[d] : join(e->config.pooling, to[d], from[d]);
+    double *to = out + text * size, *from = e->pooled + i * size;
+    for (size_t k = 0; k < size; k++)
+      to[k] = is_first ? from[k] : join(e->config.poolings[k / e->width], to[k], from[k]);
   }
-  for (size_t i = 0; i < e->parts.n_texts * e->width && is_mean; i++) out[i] /= n_used[i / e->width];
+  for (size_t i = 0; i < e->parts.n_texts * size; i++)
+    out[i] /= divisor(e->config.poolings[i / e->width % n_poolings], n_used[i / size]);
 }
 
 static void normalize(double *x, size_t n) {
@@ -124,7 +149,7 @@ static vkf_status add_vectors(const embedder *e, double *vectors, vkf_result *re
   vkf_status st = VKF_OK;
   const size_t n = e->parts.n_texts;
   double *in = vectors, *next = NULL;
-  size_t width = e->width;
+  size_t width = e->config.n_poolings * e->width;
   void *data = NULL;
   for (const vkf_dense *dense = e->config.dense; dense; dense = dense->next) {
     next = vkf_env_alloc(e->session->env, n * dense->n_out, sizeof *next);
@@ -176,20 +201,21 @@ static vkf_status embed(embedder *e, const char *const *texts, size_t n, vkf_res
   e->width = info->d_model;
   VKF_CALL(
       vkf_task_embed_config_read(e->session->env, &info->source, e->params.pooling, e->params.similarity, &e->config));
-  if (e->config.dense && e->config.dense->n_in != info->d_model)
+  const size_t size = e->config.n_poolings * e->width; /* of what poolings give */
+  if (e->config.dense && e->config.dense->n_in != size)
     return vkf_env_fail(e->session->env, VKF_ERROR_FORMAT,
-                        "%s: expected a Dense for %u numbers, as the model has, found one for %u", info->name,
-                        info->d_model, e->config.dense->n_in);
+                        "%s: expected a Dense for %zu numbers, as %s, found one for %u", info->name, size,
+                        e->config.n_poolings > 1 ? "the poolings give" : "the model has", e->config.dense->n_in);
   if (e->config.width && e->config.width != info->d_model)
     return vkf_env_fail(e->session->env, VKF_ERROR_UNSUPPORTED,
                         "%s: expected a pooling of %u numbers, as the model has, found %u", info->name, info->d_model,
                         e->config.width);
   VKF_CALL(make_parts(e, texts, n, result));
-  e->pooled = vkf_env_alloc(e->session->env, e->parts.n * e->width, sizeof *e->pooled);
+  e->pooled = vkf_env_alloc(e->session->env, e->parts.n * size, sizeof *e->pooled);
   if (!e->pooled) return VKF_ERROR_MEMORY;
   const vkf_batches batches = {&e->parts, VKF_RUN_STATES, take, e};
   VKF_CALL(vkf_task_batches_run(&batches));
-  e->joined = vkf_env_alloc(e->session->env, n * e->width, sizeof *e->joined);
+  e->joined = vkf_env_alloc(e->session->env, n * size, sizeof *e->joined);
   if (!e->joined) return VKF_ERROR_MEMORY;
   join_parts(e, vkf_engine_array_find(result->arrays, result->n_arrays, "n_used")->data, e->joined);
   VKF_CALL(add_vectors(e, e->joined, result, &vectors));

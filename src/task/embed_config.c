@@ -1,7 +1,7 @@
 /* embed_config: the files that sentence-transformers leaves beside a model.
  *
  * modules.json names the modules: a Transformer, one Pooling, any number of Dense (dense.h) and Normalize; the
- * pooling's own config.json has one of two forms ("pooling_mode": "cls", or a flag for each mode);
+ * pooling's own config.json has one of two forms ("pooling_mode": a mode or a list of them, or a flag for each mode);
  * sentence_bert_config.json limits the tokens of a text; config_sentence_transformers.json may have a prompt that is
  * before each text. A key that is not known here is refused by name, with its file.
  */
@@ -9,24 +9,29 @@
 
 #include <string.h>
 
+/* In the order in which sentence-transformers joins the vectors of those whose flags are true. */
 static const struct {
-  const char *name, *flag; /* name: of "pooling_mode" */
-} modes[] = {[VKF_POOLING_FOLDER] = {"", ""},
-             [VKF_POOLING_MEAN] = {"mean", "pooling_mode_mean_tokens"},
-             [VKF_POOLING_CLS] = {"cls", "pooling_mode_cls_token"},
-             [VKF_POOLING_MAX] = {"max", "pooling_mode_max_tokens"},
-             [VKF_POOLING_LAST] = {"lasttoken", "pooling_mode_lasttoken"}};
+  const char *name, *flag; /* name: in "pooling_mode" */
+  vkf_pooling pooling;
+} modes[VKF_EMBED_MAX_POOLINGS] = {
+    {"cls", "pooling_mode_cls_token", VKF_POOLING_CLS},
+    {"max", "pooling_mode_max_tokens", VKF_POOLING_MAX},
+    {"mean", "pooling_mode_mean_tokens", VKF_POOLING_MEAN},
+    {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", VKF_POOLING_MEAN_SQRT_LEN},
+    {"weightedmean", "pooling_mode_weightedmean_tokens", VKF_POOLING_WEIGHTED_MEAN},
+    {"lasttoken", "pooling_mode_lasttoken", VKF_POOLING_LAST}};
+static const char names_of_modes[] = "cls, max, mean, mean_sqrt_len_tokens, weightedmean or lasttoken";
 enum { MAX_TOKENS = 1 << 24 };
 
 typedef struct reader {
   vkf_env *env;
   vkf_embed_config *config;
   const vkf_file_source *source;
-  const char *file;         /* that is being read */
-  vkf_file_value root;      /* of it */
-  const char *pooling_file; /* NULL: not named yet */
-  const char *pooling_key;  /* that named the pooling; NULL: none did */
-  vkf_dense *dense;         /* the last one */
+  const char *file;                                                          /* that is being read */
+  vkf_file_value root;                                                       /* of it */
+  const char *pooling_file;                                                  /* NULL: not named yet */
+  bool has_flag[VKF_EMBED_MAX_POOLINGS], is_flagged[VKF_EMBED_MAX_POOLINGS]; /* of modes */
+  vkf_dense *dense;                                                          /* the last one */
   bool excludes_prompt, is_sentence_model, cosine;
 } reader;
 
@@ -112,19 +117,32 @@ static uint32_t count_of(vkf_file_value value) {
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------- */
 
-static vkf_status set_pooling(reader *r, vkf_pooling mode, const char *key, vkf_file_value value) {
-  if (mode == VKF_POOLING_FOLDER) return refuse(r, key, value, "mean, cls, max or last token as pooling");
-  if (r->pooling_key)
-    return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s: \"%s\": expected one pooling, found \"%s\" as well",
-                        path_of(r, r->file), key, r->pooling_key);
-  r->config->pooling = mode;
-  r->pooling_key = vkf_arena_strdup(&r->config->arena, key);
-  return r->pooling_key ? VKF_OK : VKF_ERROR_MEMORY;
+/* One more of the names of "pooling_mode". */
+static vkf_status add_pooling(reader *r, vkf_file_value name) {
+  vkf_embed_config *c = r->config;
+  for (size_t m = 0; m < VKF_COUNT(modes); m++) {
+    if (!is_text(name, modes[m].name)) continue;
+    if (c->n_poolings == VKF_COUNT(c->poolings)) return refuse(r, "pooling_mode", name, "6 poolings at most");
+    c->poolings[c->n_poolings++] = modes[m].pooling;
+    return VKF_OK;
+  }
+  return refuse(r, "pooling_mode", name, names_of_modes);
+}
+
+static vkf_status read_flag(reader *r, const char *key, vkf_file_value value) {
+  if (vkf_file_json_kind(value) != VKF_FILE_BOOL) return refuse(r, key, value, "true or false");
+  for (size_t m = 0; m < VKF_COUNT(modes); m++) {
+    if (strcmp(key, modes[m].flag) != 0) continue;
+    r->has_flag[m] = true;
+    r->is_flagged[m] = is_true(value);
+    return VKF_OK;
+  }
+  return is_true(value) ? refuse_key(r, key) : VKF_OK;
 }
 
 static vkf_status read_pooling_key(reader *r, const char *key, vkf_file_value value) {
-  const bool is_bool = vkf_file_json_kind(value) == VKF_FILE_BOOL;
   if (strcmp(key, "include_prompt") == 0) {
+    const bool is_bool = vkf_file_json_kind(value) == VKF_FILE_BOOL;
     r->excludes_prompt = is_bool && !is_true(value);
     return is_bool ? VKF_OK : refuse(r, key, value, "true or false");
   }
@@ -132,36 +150,38 @@ static vkf_status read_pooling_key(reader *r, const char *key, vkf_file_value va
     r->config->width = count_of(value);
     return r->config->width ? VKF_OK : refuse(r, key, value, "a width of at least 1");
   }
-  if (strncmp(key, "pooling_mode", 12) != 0) return refuse_key(r, key);
-  const bool is_name = strcmp(key, "pooling_mode") == 0;
-  if (is_name && vkf_file_json_kind(value) != VKF_FILE_STRING) return refuse(r, key, value, "the name of a pooling");
-  if (!is_name && !is_bool) return refuse(r, key, value, "true or false");
-  vkf_pooling found = VKF_POOLING_FOLDER;
-  for (unsigned m = VKF_POOLING_MEAN; m < VKF_COUNT(modes); m++)
-    if (strcmp(is_name ? string_of(value) : key, is_name ? modes[m].name : modes[m].flag) == 0) found = (vkf_pooling)m;
-  return is_name || is_true(value) ? set_pooling(r, found, key, value) : VKF_OK;
-}
-
-/* Flags have defaults: the mean is taken where it is not refused, beside another one, too. */
-static vkf_status read_flags(reader *r) {
+  if (strcmp(key, "pooling_mode") != 0)
+    return strncmp(key, "pooling_mode_", 13) == 0 ? read_flag(r, key, value) : refuse_key(r, key);
+  if (vkf_file_json_kind(value) != VKF_FILE_ARRAY) return add_pooling(r, value);
+  if (vkf_file_json_count(value) == 0) return refuse(r, key, value, names_of_modes);
   vkf_status st = VKF_OK;
-  vkf_file_json *json = NULL;
-  const char *flag = modes[VKF_POOLING_MEAN].flag;
-  VKF_TRY(open_file(r, r->pooling_file, &json));
-  if (!json) goto done;
-  r->file = r->pooling_file;
-  vkf_file_value mean = vkf_file_json_member(vkf_file_json_root(json), flag);
-  if (vkf_file_json_kind(mean) == VKF_FILE_ABSENT) VKF_TRY(set_pooling(r, VKF_POOLING_MEAN, flag, mean));
-  if (!r->pooling_key) VKF_TRY(refuse(r, flag, mean, "one pooling that is true"));
-done:
-  vkf_file_json_destroy(&json);
+  for (size_t i = 0; i < vkf_file_json_count(value) && st == VKF_OK; i++)
+    st = add_pooling(r, vkf_file_json_at(value, i));
   return st;
 }
 
+/* The poolings of the flags. Where the flag of the mean is left out, versions of sentence-transformers differ in
+ * whether it is true beside others. */
+static vkf_status take_flags(reader *r) {
+  vkf_embed_config *c = r->config;
+  bool has_any = false, has_mean = false;
+  for (size_t m = 0; m < VKF_COUNT(modes); m++) {
+    has_any |= r->has_flag[m];
+    has_mean |= r->has_flag[m] && modes[m].pooling == VKF_POOLING_MEAN;
+    if (r->is_flagged[m]) c->poolings[c->n_poolings++] = modes[m].pooling;
+  }
+  if (has_any && !has_mean)
+    return refuse(r, "pooling_mode_mean_tokens", (vkf_file_value){0}, "true or false beside the flags of others");
+  if (has_any && c->n_poolings == 0)
+    return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s: expected one pooling that is true, found none",
+                        path_of(r, r->file));
+  return VKF_OK;
+}
+
+/* Where "pooling_mode" is there, too, flags are not read. */
 static vkf_status read_pooling(reader *r) {
-  vkf_status st = each_key_if_there(r, r->pooling_file, read_pooling_key);
-  const bool is_named = r->pooling_key && strcmp(r->pooling_key, "pooling_mode") == 0;
-  return st != VKF_OK || is_named ? st : read_flags(r);
+  VKF_CALL(each_key_if_there(r, r->pooling_file, read_pooling_key));
+  return r->config->n_poolings ? VKF_OK : take_flags(r);
 }
 
 /* What a pooling that the caller chose does not replace. */
@@ -193,6 +213,8 @@ static vkf_status read_dense_key(reader *r, const char *key, vkf_file_value valu
     if (dense->is_tanh || strcmp(class_of(value), "Identity") == 0) return VKF_OK;
     return refuse(r, key, value, "Tanh or Identity of torch.nn");
   }
+  if (strcmp(key, "use_residual") == 0)
+    return vkf_file_json_kind(value) == VKF_FILE_BOOL && !is_true(value) ? VKF_OK : refuse(r, key, value, "false");
   if (strcmp(key, "module_input_name") != 0 && strcmp(key, "module_output_name") != 0)
     return refuse(r, key, value, "a key that is known");
   return is_null(value) || is_text(value, "sentence_embedding") ? VKF_OK
@@ -346,7 +368,7 @@ vkf_status vkf_task_embed_config_read(vkf_env *env, const vkf_file_source *sourc
   reader r = {.env = env, .config = out, .source = source, .cosine = cosine};
   *out = (vkf_embed_config){0};
   vkf_arena_init(&out->arena, env);
-  if ((unsigned)asked >= VKF_COUNT(modes))
+  if ((unsigned)asked > VKF_COUNT(modes))
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a pooling, found %d", (int)asked);
   VKF_CALL(read_modules(&r));
   VKF_CALL(asked == VKF_POOLING_FOLDER ? read_pooling(&r) : each_key_if_there(&r, r.pooling_file, read_prompt_key));
@@ -357,8 +379,7 @@ vkf_status vkf_task_embed_config_read(vkf_env *env, const vkf_file_source *sourc
                         "%s: \"include_prompt\": expected true beside a default prompt, found false",
                         path_of(&r, r.pooling_file));
   VKF_CALL(read_tokenizer_limit(&r));
-  if (asked != VKF_POOLING_FOLDER) out->pooling = asked;
-  if (out->pooling == VKF_POOLING_FOLDER) out->pooling = VKF_POOLING_MEAN;
+  if (out->n_poolings == 0) out->poolings[out->n_poolings++] = asked != VKF_POOLING_FOLDER ? asked : VKF_POOLING_MEAN;
   if (out->prompt && !out->prompt[0]) out->prompt = NULL;
   return VKF_OK;
 }

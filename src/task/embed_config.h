@@ -4,9 +4,12 @@
 
 #include "task/dense.h"
 
+enum { VKF_EMBED_MAX_POOLINGS = 6 };
+
 typedef struct vkf_embed_config {
   vkf_arena arena;
-  vkf_pooling pooling;
+  vkf_pooling poolings[VKF_EMBED_MAX_POOLINGS]; /* whose vectors stand side by side */
+  uint32_t n_poolings;                          /* at least 1 */
   bool normalize;
   vkf_dense *dense;    /* behind the pooling, before vectors are normalized; NULL: none */
   const char *prompt;  /* before each text; NULL: none */

@@ -291,7 +291,7 @@ static void test_refused(void **state) {
   program_must("$V fill-mask $T/bert w5", 4, NULL, "text 1 was skipped: expected the tokenizer's mask");
   program_must("$V fill-mask $T/labels '[MASK]'", 4, NULL, "masked language model");
   program_must("$V classify $T/bert w5", 4, NULL, "classification head");
-  program_must("$V embed $T/bert w5 --pooling sum", 2, NULL, "--pooling: expected mean, cls, max or last, found 'sum'");
+  program_must("$V embed $T/bert w5 --pooling sum", 2, NULL, "--pooling: expected mean, cls, max, last, weighted_mean");
 }
 
 /* ---- other commands ---------------------------------------------------------------------------------------------- */
@@ -502,13 +502,19 @@ static void test_embed_folders(void **state) {
   static const struct {
     const char *file, *text, *words;
   } refused[] = {
-      {pooling, "{\"pooling_mode\": \"weightedmean\"}", "\"pooling_mode\": expected mean, cls, max or last token"},
-      {pooling, "{\"pooling_mode\": [\"cls\"]}", "\"pooling_mode\": expected the name of a pooling, found [\"cls\"]"},
+      {pooling, "{\"pooling_mode\": \"sum\"}",
+       "\"pooling_mode\": expected cls, max, mean, mean_sqrt_len_tokens, weighted"},
+      {pooling, "{\"pooling_mode\": 1}", "weightedmean or lasttoken, found 1"},
+      {pooling, "{\"pooling_mode\": []}", "weightedmean or lasttoken, found []"},
+      {pooling, "{\"pooling_mode\": [\"cls\", null]}", "weightedmean or lasttoken, found null"},
+      {pooling, "{\"pooling_mode\": [\"cls\", \"cls\", \"cls\", \"cls\", \"cls\", \"cls\", \"cls\"]}",
+       "\"pooling_mode\": expected 6 poolings at most, found \"cls\""},
+      {pooling, "{\"pooling_mode_sum_tokens\": true}", "\"pooling_mode_sum_tokens\" is not supported"},
       {pooling, "{\"pooling_mode\": \"cls\", \"depth\": 2}", "\"depth\" is not supported"},
       {pooling, "{\"pooling_mode\": \"cls\", \"embedding_dimension\": 32}",
        "expected a pooling of 64 numbers, as the model has, found 32"},
-      {pooling, "{\"pooling_mode_cls_token\": true}", "\"pooling_mode_mean_tokens\": expected one pooling"},
-      {pooling, "{\"pooling_mode_mean_tokens\": false}", "\"pooling_mode_mean_tokens\": expected one pooling that is"},
+      {pooling, "{\"pooling_mode_cls_token\": true}", "\"pooling_mode_mean_tokens\": expected true or false"},
+      {pooling, "{\"pooling_mode_mean_tokens\": false}", "expected one pooling that is true, found none"},
       {sentence, "{\"max_seq_length\": 0}", "\"max_seq_length\": expected a number of tokens, found 0"},
       {sentence, "{\"max_seq_length\": 2}", "of which 2 are special ones, found a limit of 2"},
       {sentence, "{\"do_lower_case\": true}", "\"do_lower_case\": expected false, found true"},
@@ -581,7 +587,8 @@ static void test_embed_dense(void **state) {
       "\"torch.nn.modules.activation.Tanh\"}",
                     second[] =
                         "{\"in_features\": 5, \"out_features\": 3, \"bias\": false, \"activation_function\": "
-                        "\"torch.nn.modules.linear.Identity\", \"module_input_name\": \"sentence_embedding\"}";
+                        "\"torch.nn.modules.linear.Identity\", \"module_input_name\": \"sentence_embedding\", "
+                        "\"use_residual\": false}";
   static const struct {
     const char *file, *text, *words;
   } refused[] = {
@@ -590,6 +597,8 @@ static void test_embed_dense(void **state) {
       {"2_Dense/config.json", "{\"in_features\": 64, \"out_features\": 5, \"activation_function\": \"torch.nn.ReLU\"}",
        "\"activation_function\": expected Tanh or Identity"},
       {"2_Dense/config.json", "{\"in_features\": 64, \"out_features\": 5, \"depth\": 2}", "\"depth\": expected a key"},
+      {"2_Dense/config.json", "{\"in_features\": 64, \"out_features\": 5, \"use_residual\": true}",
+       "\"use_residual\": expected false"},
       {"2_Dense/config.json", NULL, "2_Dense/config.json: cannot be opened"},
       {"modules.json",
        "[{\"type\": \"a.Pooling\"}, {\"type\": \"a.Normalize\"}, {\"path\": \"2_Dense\", \"type\": \"a.Dense\"}]",
@@ -664,6 +673,48 @@ static void test_embed_dense(void **state) {
   free(states);
 }
 
+/* Poolings that weigh states or stand side by side. Both parts of a text that is split are the same here, but in the
+ * second one tokens count on. */
+static void test_embed_poolings(void **state) {
+  (void)state;
+  enum { N = 64, S = 5 };
+  static const char pooling[] = "1_Pooling/config.json", sentence[] = "sentence_bert_config.json";
+  double weighted[N] = {0}, parts[N] = {0}, root[N] = {0}, both[2 * N];
+  size_t n = 0;
+  float *states = forward("bert", "last_hidden_state", &n);
+  assert_int_equal(n, N);
+  for (size_t d = 0; d < N; d++)
+    for (size_t t = 0; t < S; t++) {
+      const double x = states[t * N + d];
+      weighted[d] += (double)(t + 1) * x / (S * (S + 1) / 2);
+      parts[d] += (double)(2 * (t + 1) + S) * x / (2 * S * (2 * S + 1) / 2);
+      root[d] += x / sqrt(S);
+    }
+  check_embedding("$V embed $T/bert --pooling weighted_mean 'w5 w6 [MASK]'", weighted, N);
+  check_embedding("$V embed $T/bert --pooling mean_sqrt_len 'w5 w6 [MASK]'", root, N);
+  assert_int_equal(program_run("mkdir $T/bert/1_Pooling"), 0);
+  put(pooling, "{\"pooling_mode\": \"weightedmean\", \"pooling_mode_mean_tokens\": true}");
+  check_embedding("$V embed $T/bert 'w5 w6 [MASK]'", weighted, N);
+  put(sentence, "{\"max_seq_length\": 5}");
+  check_embedding("$V embed $T/bert --long split 'w5 w6 [MASK] w5 w6 [MASK]'", parts, N);
+  put(sentence, NULL);
+  put(pooling, "{\"pooling_mode_mean_tokens\": false, \"pooling_mode_mean_sqrt_len_tokens\": true}");
+  check_embedding("$V embed $T/bert 'w5 w6 [MASK]'", root, N);
+  memcpy(both, weighted, sizeof weighted);
+  for (size_t d = 0; d < N; d++) both[N + d] = states[d];
+  put(pooling, "{\"word_embedding_dimension\": 64, \"pooling_mode\": [\"weightedmean\", \"cls\"]}");
+  check_embedding("$V embed $T/bert 'w5 w6 [MASK]'", both, 2 * N);
+  for (size_t d = 0; d < N; d++) both[d] = states[d];
+  memcpy(both + N, weighted, sizeof weighted);
+  put(pooling,
+      "{\"pooling_mode_weightedmean_tokens\": true, \"pooling_mode_mean_tokens\": false, "
+      "\"pooling_mode_max_tokens\": false, \"pooling_mode_cls_token\": true}");
+  check_embedding("$V embed $T/bert 'w5 w6 [MASK]'", both, 2 * N);
+  must_print("$V embed $T/bert 'w5' 'w6' -o $T/p.npy; head -c 128 $T/p.npy | grep -c '(2, 128)'", "1\n");
+  assert_int_equal(program_run("rm -r $T/bert/1_Pooling"), 0);
+  free(states);
+}
+
 static void test_embed(void **state) {
   (void)state;
   enum { MAX_WIDTH = 256, S = 5 };
@@ -707,5 +758,5 @@ PROGRAM_MAIN(word_models, cmocka_unit_test(test_prompts), cmocka_unit_test(test_
              cmocka_unit_test(test_no_id_is_allowed), cmocka_unit_test(test_full_prompts),
              cmocka_unit_test(test_refused), cmocka_unit_test(test_fill_mask), cmocka_unit_test(test_classify),
              cmocka_unit_test(test_pairs), cmocka_unit_test(test_words_of_bytes), cmocka_unit_test(test_embed_dense),
-             cmocka_unit_test(test_embed), cmocka_unit_test(test_embed_folders), cmocka_unit_test(test_embed_npy),
-             cmocka_unit_test(test_images))
+             cmocka_unit_test(test_embed_poolings), cmocka_unit_test(test_embed), cmocka_unit_test(test_embed_folders),
+             cmocka_unit_test(test_embed_npy), cmocka_unit_test(test_images))

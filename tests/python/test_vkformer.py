@@ -454,7 +454,7 @@ class TestEncoders(unittest.TestCase):
     def test_embed(self):
         model = word_model("bert", 120, self.specials)
         session = vkformer.Model(model).session()
-        for pooling in ("mean", "cls", "max", "last"):
+        for pooling in ("mean", "cls", "max", "last", "weighted_mean", "mean_sqrt_len"):
             expected = [line["embedding"] for line in json_lines("embed", model, "--pooling", pooling,
                                                                  "w5 w6", "w7")]
             found = listed(session.embed(["w5 w6", "w7"], pooling=pooling))
