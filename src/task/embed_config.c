@@ -27,11 +27,11 @@ typedef struct reader {
   vkf_env *env;
   vkf_embed_config *config;
   const vkf_file_source *source;
-  const char *file;                                                          /* that is being read */
-  vkf_file_value root;                                                       /* of it */
-  const char *pooling_file;                                                  /* NULL: not named yet */
-  bool has_flag[VKF_EMBED_MAX_POOLINGS], is_flagged[VKF_EMBED_MAX_POOLINGS]; /* of modes */
-  vkf_dense *dense;                                                          /* the last one */
+  const char *file;                                       /* that is being read */
+  vkf_file_value root;                                    /* of it */
+  const char *pooling_file;                               /* NULL: not named yet */
+  vkf_dense *dense;                                       /* the last one */
+  bool is_flagged[VKF_EMBED_MAX_POOLINGS], has_mean_flag; /* of modes; that of the mean is there, true or false */
   bool excludes_prompt, is_sentence_model, cosine;
 } reader;
 
@@ -133,8 +133,8 @@ static vkf_status read_flag(reader *r, const char *key, vkf_file_value value) {
   if (vkf_file_json_kind(value) != VKF_FILE_BOOL) return refuse(r, key, value, "true or false");
   for (size_t m = 0; m < VKF_COUNT(modes); m++) {
     if (strcmp(key, modes[m].flag) != 0) continue;
-    r->has_flag[m] = true;
     r->is_flagged[m] = is_true(value);
+    r->has_mean_flag |= modes[m].pooling == VKF_POOLING_MEAN;
     return VKF_OK;
   }
   return is_true(value) ? refuse_key(r, key) : VKF_OK;
@@ -160,19 +160,15 @@ static vkf_status read_pooling_key(reader *r, const char *key, vkf_file_value va
   return st;
 }
 
-/* The poolings of the flags. Where the flag of the mean is left out, versions of sentence-transformers differ in
- * whether it is true beside others. */
+/* The poolings of the flags. Where the flag of the mean is left out, the mean is taken if no other flag is true; if one
+ * is, versions of sentence-transformers differ in whether the mean stands beside it. */
 static vkf_status take_flags(reader *r) {
   vkf_embed_config *c = r->config;
-  bool has_any = false, has_mean = false;
-  for (size_t m = 0; m < VKF_COUNT(modes); m++) {
-    has_any |= r->has_flag[m];
-    has_mean |= r->has_flag[m] && modes[m].pooling == VKF_POOLING_MEAN;
+  for (size_t m = 0; m < VKF_COUNT(modes); m++)
     if (r->is_flagged[m]) c->poolings[c->n_poolings++] = modes[m].pooling;
-  }
-  if (has_any && !has_mean)
+  if (!r->has_mean_flag && c->n_poolings > 0)
     return refuse(r, "pooling_mode_mean_tokens", (vkf_file_value){0}, "true or false beside the flags of others");
-  if (has_any && c->n_poolings == 0)
+  if (r->has_mean_flag && c->n_poolings == 0)
     return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s: expected one pooling that is true, found none",
                         path_of(r, r->file));
   return VKF_OK;

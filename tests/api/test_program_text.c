@@ -291,7 +291,8 @@ static void test_refused(void **state) {
   program_must("$V fill-mask $T/bert w5", 4, NULL, "text 1 was skipped: expected the tokenizer's mask");
   program_must("$V fill-mask $T/labels '[MASK]'", 4, NULL, "masked language model");
   program_must("$V classify $T/bert w5", 4, NULL, "classification head");
-  program_must("$V embed $T/bert w5 --pooling sum", 2, NULL, "--pooling: expected mean, cls, max, last, weighted_mean");
+  program_must("$V embed $T/bert w5 --pooling sum", 2, NULL,
+               "--pooling: expected mean, cls, max, last, weighted_mean or mean_sqrt_len, found 'sum'");
 }
 
 /* ---- other commands ---------------------------------------------------------------------------------------------- */
@@ -673,13 +674,13 @@ static void test_embed_dense(void **state) {
   free(states);
 }
 
-/* Poolings that weigh states or stand side by side. Both parts of a text that is split are the same here, but in the
- * second one tokens count on. */
+/* Poolings that weigh states or stand side by side. The text that is split has two equal parts, and the tokens of the
+ * second are numbered on from those of the first. */
 static void test_embed_poolings(void **state) {
   (void)state;
   enum { N = 64, S = 5 };
   static const char pooling[] = "1_Pooling/config.json", sentence[] = "sentence_bert_config.json";
-  double weighted[N] = {0}, parts[N] = {0}, root[N] = {0}, both[2 * N];
+  double weighted[N] = {0}, parts[N] = {0}, root[N] = {0}, mean[N] = {0}, both[2 * N];
   size_t n = 0;
   float *states = forward("bert", "last_hidden_state", &n);
   assert_int_equal(n, N);
@@ -689,6 +690,7 @@ static void test_embed_poolings(void **state) {
       weighted[d] += (double)(t + 1) * x / (S * (S + 1) / 2);
       parts[d] += (double)(2 * (t + 1) + S) * x / (2 * S * (2 * S + 1) / 2);
       root[d] += x / sqrt(S);
+      mean[d] += x / S;
     }
   check_embedding("$V embed $T/bert --pooling weighted_mean 'w5 w6 [MASK]'", weighted, N);
   check_embedding("$V embed $T/bert --pooling mean_sqrt_len 'w5 w6 [MASK]'", root, N);
@@ -698,6 +700,8 @@ static void test_embed_poolings(void **state) {
   put(sentence, "{\"max_seq_length\": 5}");
   check_embedding("$V embed $T/bert --long split 'w5 w6 [MASK] w5 w6 [MASK]'", parts, N);
   put(sentence, NULL);
+  put(pooling, "{\"pooling_mode_cls_token\": false}");
+  check_embedding("$V embed $T/bert 'w5 w6 [MASK]'", mean, N);
   put(pooling, "{\"pooling_mode_mean_tokens\": false, \"pooling_mode_mean_sqrt_len_tokens\": true}");
   check_embedding("$V embed $T/bert 'w5 w6 [MASK]'", root, N);
   memcpy(both, weighted, sizeof weighted);

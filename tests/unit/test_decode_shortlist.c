@@ -64,7 +64,7 @@ static void a_long_field_is_no_token(void **state) {
   assert_int_equal(allowed[0], 1u << 2 | 1u << 3 | 1u << 6 | 1u << 7);
 }
 
-/* A source may have ids that no target has, where a model has more of them. */
+/* A model may have more ids of sources than of targets. */
 static void ids_of_sources_alone_are_not_allowed(void **state) {
   vkf_shortlist list;
   uint64_t allowed[4] = {0}; /* more words than there are */

@@ -549,6 +549,8 @@ static void regular_expressions(void **state) {
       {"\\\\w+", "x\u00b2-", "x\u00b2|-"},
       {"[\\\\w]+", "x\u00b2-", "x|\u00b2-"},
       {"\\\\p{Han}+", "\u4e2d\u3001\u56fd", "\u4e2d|\u3001|\u56fd"},
+      {"\\\\p{^Han}+", "\u4e2d\u3001\u56fd", "\u4e2d|\u3001|\u56fd"},
+      {"\\\\P{Han}", "\u4e2d\u3001\u56fd", "\u4e2d|\u3001|\u56fd"},
       {"\\\\p{^Han}", "\u4e2d\u56fd\u3001!", "\u4e2d\u56fd|\u3001|!"},
       {"\\\\P{Han}", "\u4e2d\u56fd\u3001!", "\u4e2d\u56fd|\u3001|!"},
       {"\\\\p{Letter}+", "1ab2", "1|ab|2"},
