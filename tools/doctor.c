@@ -73,6 +73,7 @@ static bool look_at_loader(tool_visit *d) {
   else
     tool_add_finding(d, TOOL_HEALTH_WARNING, "loader", NULL, "the Vulkan loader is there and lists no device");
   d->is_stuck = !answer;
+  d->n_listed = n;
   json_decref(answer);
   return !has_none;
 }

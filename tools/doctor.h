@@ -10,6 +10,7 @@ typedef struct tool_visit {
   const tool_args *args;
   json_t *findings, *devices;
   size_t n_gpus, n_software, n_wrong; /* devices that work; those with a wrong result */
+  size_t n_listed;                    /* devices that the loader lists, all drivers together */
   bool is_stuck;                      /* the loader lists nothing because of one of the drivers */
 } tool_visit;
 

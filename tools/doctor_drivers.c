@@ -66,10 +66,17 @@ static const char *variable(const char *name, const char *otherwise) {
   return value && value[0] ? value : otherwise;
 }
 
+/* The list of the only manifests that the loader reads, or NULL. Some loaders read an empty list as none. */
+static const char *only_list(const tool_visit *d) {
+  const char *list = getenv("VK_DRIVER_FILES");
+  if (!list) list = getenv("VK_ICD_FILENAMES");
+  return list && !list[0] && d->n_listed ? NULL : list;
+}
+
 /* Where the loader looks, in its order. */
-static void find_all(manifests *m, const tool_args *args) {
+static void find_all(manifests *m, const tool_visit *d) {
   static const char inside[] = "/vulkan/icd.d";
-  const char *only = variable("VK_DRIVER_FILES", variable("VK_ICD_FILENAMES", NULL)), *home = getenv("HOME");
+  const char *only = only_list(d), *home = getenv("HOME");
   char own[4096];
   if (only) {
     add_list(m, only, "");
@@ -83,7 +90,7 @@ static void find_all(manifests *m, const tool_args *args) {
       add_list(m, variable("XDG_DATA_HOME", own), inside);
     add_list(m, variable("XDG_DATA_DIRS", "/usr/local/share:/usr/share"), inside);
   }
-  for (size_t i = 0; i < args->icd_files.n; i++) add(m, args->icd_files.at[i]);
+  for (size_t i = 0; i < d->args->icd_files.n; i++) add(m, d->args->icd_files.at[i]);
 }
 
 /* ---- a driver without a device ----------------------------------------------------------------------------------- */
@@ -208,8 +215,18 @@ static void add_device(tool_visit *d, const json_t *device) {
 void tool_doctor_drivers(tool_visit *d) {
   manifests m = {{0}, 0};
   char why[512];
-  find_all(&m, d->args);
+  find_all(&m, d);
   for (size_t i = 0; i < m.n; i++) {
+    struct stat facts;
+    if (stat(m.at[i], &facts) == 0 && !S_ISREG(facts.st_mode)) { /* who reads a pipe waits for who writes to it */
+      tool_add_finding(d, TOOL_HEALTH_FAULT, "driver", "correct the variable or option that names it",
+                       "%s: expected a driver manifest, found a %s", m.at[i],
+                       S_ISDIR(facts.st_mode)    ? "folder"
+                       : S_ISFIFO(facts.st_mode) ? "pipe"
+                                                 : "device");
+      free(m.at[i]);
+      continue;
+    }
     json_t *answer = tool_doctor_ask(d->args, m.at[i], false, why, sizeof why);
     const json_t *devices = json_object_get(answer, "devices"), *device;
     size_t k;
@@ -224,12 +241,13 @@ void tool_doctor_drivers(tool_visit *d) {
     json_decref(answer);
     free(m.at[i]);
   }
-  const char *only = variable("VK_DRIVER_FILES", variable("VK_ICD_FILENAMES", NULL));
+  const char *only = only_list(d);
   if (m.n == 0 && only)
     tool_add_finding(
         d, TOOL_HEALTH_FAULT, "driver",
         "unset VK_DRIVER_FILES and VK_ICD_FILENAMES, and the loader looks in its usual folders; or name a manifest",
-        "%s: expected a driver manifest (.json), found none, and the Vulkan loader looks nowhere else", only);
+        "%s: expected a driver manifest (.json), found none, and the Vulkan loader looks nowhere else",
+        only[0] ? only : "VK_DRIVER_FILES or VK_ICD_FILENAMES is set and empty");
   else if (m.n == 0)
     tool_add_finding(d, TOOL_HEALTH_FAULT, "driver",
                      "install one: Debian and Ubuntu: apt install mesa-vulkan-drivers (AMD, Intel, and lavapipe, which "

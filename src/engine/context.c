@@ -1,5 +1,6 @@
 /* Contexts: the environment, and the list of devices. No Vulkan call is made before somebody asks for a device. */
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "engine/engine.h"
 #include "file/map.h"
@@ -82,8 +83,13 @@ vkf_status vkf_engine_instance(vkf_context *ctx) {
   if (ctx->limits) st = vkf_tune_limits_apply(&ctx->env, ctx->limits, &none); /* a list of devices opens none of them */
   /* The loader says nothing of a file that is not there. */
   for (size_t i = 0; i < ctx->n_icd_files && st == VKF_OK; i++) {
+    const char *file = ctx->icd_files[i];
+    struct stat facts;
     vkf_file_map map;
-    st = vkf_file_map_open(&ctx->env, ctx->icd_files[i], &map);
+    if (stat(file, &facts) == 0 && S_ISFIFO(facts.st_mode))
+      return vkf_env_fail(&ctx->env, VKF_ERROR_FILE,
+                          "%s: expected a file, found a pipe: the Vulkan loader reads manifests more than once", file);
+    st = vkf_file_map_open(&ctx->env, file, &map);
     vkf_file_map_close(&map);
   }
   if (st == VKF_OK) st = vkf_gpu_instance_create(&ctx->env, &params, &ctx->instance);

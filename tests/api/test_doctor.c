@@ -65,6 +65,11 @@ static void test_no_loader_or_driver(void **state) {
       {"LD_LIBRARY_PATH=$T/loader $V doctor | grep -c '^fault    loader .*Vulkan loader'", 0, "1\n", ""},
       {ONLY("/nosuch.json"), 3, "/nosuch.json: cannot be read", ""},
       {ONLY("/nosuch.json"), 3, "no Vulkan device can be used", ""},
+      /* Empty: most loaders look nowhere, and then doctor may not take a driver that they would not find for one. */
+      {"export VK_DRIVER_FILES= VK_ICD_FILENAMES=; if $V devices --json | grep -q '\"kind\": \"software\"'; then echo "
+       "looks elsewhere; else $V doctor > $T/text; test $? = 3 && cat $T/text; fi | "
+       "grep -c 'looks elsewhere\\|^fault    driver .*is set and empty: expected a driver manifest'",
+       0, "1\n", ""},
       {"mkdir $T/none; " ONLY("$T/none") " --report $T/text > /dev/null; s=$?; cat $T/text; exit $s", 3,
        "/none: expected a driver manifest (.json), found none, and the Vulkan loader looks nowhere else\n", ""},
       {"grep -A1 'What to do' $T/text", 0, "  1. driver: unset VK_DRIVER_FILES and VK_ICD_FILENAMES, and the loader",
@@ -97,6 +102,13 @@ static void test_broken_manifests(void **state) {
        0, NULL, NULL},
       {"grep -c '\"advice\": \"reinstall the package of .*/syntax.json (Debian: `dpkg -S .*/syntax.json`' $T/text", 0,
        "1\n", ""},
+      /* Nobody reads what is no file: a pipe has no end without somebody who writes to it. */
+      {"mkfifo $T/pipe.json; mkdir $T/folder.json; timeout 60 $V doctor --icd $T/pipe.json --icd $T/folder.json > "
+       "$T/text; echo $?",
+       0, "3\n", ""},
+      {"grep '^fault' $T/text", 0, "pipe.json: expected a driver manifest, found a pipe\n", ""},
+      {"grep '^fault' $T/text", 0, "folder.json: expected a driver manifest, found a folder\n", ""},
+      {"timeout 60 $V devices --icd $T/pipe.json", 4, "", "pipe.json: expected a file, found a pipe: "},
       {ONLY("$T/library.json"), 3, "library.json: its library cannot be used: ", NULL},
       {ONLY("$T/other.json"), 3, "other.json: its library cannot be used: it is no Vulkan driver", NULL},
       {ONLY("$T/crash.json:$L") " > $T/text; s=$?; cat $T/text; exit $s", 3,
