@@ -117,9 +117,9 @@ static size_t broken_length(vkf_text_string text, bool *may_grow) {
   return n;
 }
 
-/* Appends the characters of `bytes` and U+FFFD for what is none; where it is not the last of the text, up to what can
- * still become a character. Returns how many bytes that is. */
-static size_t append_lossy(vkf_text *out, vkf_text_string bytes, bool is_last) {
+/* Appends the characters of `bytes`, and U+FFFD or nothing for what is none; where it is not the last of the text, up
+ * to what can still become a character. Returns how many bytes that is. */
+static size_t append_lossy(vkf_text *out, vkf_text_string bytes, bool skips_broken, bool is_last) {
   size_t at = 0;
   while (at < bytes.size) {
     vkf_text_string rest = {bytes.data + at, bytes.size - at};
@@ -130,7 +130,7 @@ static size_t append_lossy(vkf_text *out, vkf_text_string bytes, bool is_last) {
     if (may_grow && !is_last) break;
     if (n > 0)
       vkf_text_append(out, rest.data, size);
-    else
+    else if (!skips_broken)
       vkf_text_append(out, REPLACEMENT, 3);
     at += size;
   }
@@ -151,13 +151,19 @@ static void append_bytes(vkf_text *out, vkf_text_string piece) {
   }
 }
 
+/* Not in files of the tokenizers library: "skips_broken" (legacy_json.c). */
+static vkf_status load_byte_level(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
+  return vkf_text_load_bool(loader, json, "skips_broken", false, &step->u.bytes.skips_broken);
+}
+
 static vkf_status byte_level(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
                              const vkf_text_sink *out) {
   vkf_text text;
   vkf_text_init(&text, step->env);
   if (!in->is_end) append_bytes(&state->held, in->text);
   vkf_status st = vkf_text_status(&state->held);
-  if (st == VKF_OK) drop(&state->held, append_lossy(&text, whole_of(&state->held), in->is_end));
+  if (st == VKF_OK)
+    drop(&state->held, append_lossy(&text, whole_of(&state->held), step->u.bytes.skips_broken, in->is_end));
   if (st == VKF_OK) st = vkf_text_status(&text);
   if (st == VKF_OK) st = vkf_text_emit_part(out, state, whole_of(&text), in->is_end);
   vkf_text_finish(&text);
@@ -367,7 +373,7 @@ static vkf_status replace(const vkf_text_step *step, vkf_text_decode_state *stat
 }
 
 static const vkf_text_kind KINDS[] = {
-    {.type = "ByteLevel", .decode = byte_level},
+    {.type = "ByteLevel", .load = load_byte_level, .decode = byte_level},
     {.type = "ByteFallback", .decode = byte_fallback},
     {.type = "Metaspace", .load = vkf_text_load_metaspace, .decode = metaspace},
     {.type = "WordPiece", .load = load_wordpiece, .decode = wordpiece},

@@ -205,7 +205,7 @@ struct vkf_text_step {
       bool left, right;
     } strip;
     struct {
-      bool prefix_space;
+      bool prefix_space, skips_broken;
     } bytes;
     struct {
       vkf_text_prepend prepend;

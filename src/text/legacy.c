@@ -1,9 +1,9 @@
 /* legacy: tokenizers of folders without a tokenizer.json.
  *
  * A row of CLASSES says what the class of the tokenizer adds to the files (special tokens, what is around a text).
- * vocab.json with merges.txt, and vocab.txt, are rewritten as a tokenizer.json that means the same, which is then read
- * (legacy_json.c). A SentencePiece model has steps of its own (legacy_spm.c). Refuses, by name, classes that are not
- * in the table.
+ * vocab.json with merges.txt, vocab.txt, and the bytes of ByT5, which have no file, are rewritten as a tokenizer.json
+ * that means the same, which is then read (legacy_json.c). A SentencePiece model has steps of its own (legacy_spm.c).
+ * Refuses, by name, classes that are not in the table.
  */
 #include "text/legacy.h"
 
@@ -25,6 +25,7 @@ static const vkf_text_legacy_class CLASSES[] = {
     {"T5", "t5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},
     {"T5", "mt5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},
     {"T5", "umt5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},
+    {"ByT5", NULL, VKF_LEGACY_BYTES, T5_TOKENS, -1, VKF_LEGACY_EOS}, /* model_type "t5", which is T5 */
     {"Llama", "llama", VKF_LEGACY_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_LEGACY_BOS, -1},
     {"Llama", "mistral", VKF_LEGACY_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_LEGACY_BOS, -1},
     {"Marian", "marian", VKF_LEGACY_MARIAN, T5_TOKENS, -1, VKF_LEGACY_EOS},
@@ -37,7 +38,8 @@ static const vkf_text_legacy_class CLASSES[] = {
 
 /* ---- the class --------------------------------------------------------------------------------------------------- */
 
-/* o->row stays NULL where neither file names one. */
+/* Refuses a folder without the files of a tokenizer, unless its class needs none. o->row stays NULL where neither file
+ * names a class. */
 static vkf_status find_class(vkf_text_legacy *o) {
   vkf_status st = VKF_OK;
   json_t *config = NULL;
@@ -46,9 +48,17 @@ static vkf_status find_class(vkf_text_legacy *o) {
   const char *model_type = json_string_value(json_object_get(config, "model_type"));
   for (size_t i = 0; i < VKF_COUNT(CLASSES) && o->row == NULL; i++) {
     bool found = class_name != NULL ? vkf_text_is_class(class_name, CLASSES[i].class_name)
-                                    : model_type != NULL && strcmp(model_type, CLASSES[i].model_type) == 0;
+                                    : model_type != NULL && CLASSES[i].model_type != NULL &&
+                                          strcmp(model_type, CLASSES[i].model_type) == 0;
     if (found) o->row = &CLASSES[i];
   }
+  const vkf_text_files *files = o->files;
+  const bool needs_none = o->row != NULL && o->row->form == VKF_LEGACY_BYTES;
+  if (!needs_none && files->spm.data == NULL && files->vocab.data == NULL && files->words.data == NULL)
+    VKF_FAIL(o->loader->env, VKF_ERROR_FILE,
+             "expected tokenizer.json, a SentencePiece model, vocab.json and merges.txt, or vocab.txt; found "
+             "%s%s%snone of them",
+             class_name ? "tokenizer_class \"" : "", class_name ? class_name : "", class_name ? "\" and " : "");
   if (o->row != NULL || (class_name == NULL && model_type == NULL)) goto done;
   st = vkf_env_fail(o->loader->env, VKF_ERROR_UNSUPPORTED,
                     "%s \"%s\" is not supported without a tokenizer.json, which transformers writes with "
@@ -100,7 +110,7 @@ static vkf_status load_class(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) 
   if (form == VKF_LEGACY_WORDPIECE) VKF_CALL(need(o, &files->words, "vocab.txt"));
   if (form == VKF_LEGACY_MARIAN) VKF_CALL(need(o, &files->target_spm, "target.spm"));
   if (form == VKF_LEGACY_MARIAN) VKF_CALL(need(o, &files->spm, "source.spm"));
-  bool json = form == VKF_LEGACY_BYTE_BPE || form == VKF_LEGACY_WORDPIECE;
+  bool json = form == VKF_LEGACY_BYTE_BPE || form == VKF_LEGACY_WORDPIECE || form == VKF_LEGACY_BYTES;
   if (!json) VKF_CALL(need(o, &files->spm, "a SentencePiece model"));
   return json ? vkf_text_legacy_load_json(tokenizer, o) : vkf_text_legacy_load_spm(tokenizer, o);
 }
@@ -110,14 +120,8 @@ vkf_status vkf_text_tokenizer_load_legacy(vkf_text_tokenizer *tokenizer, vkf_tex
   vkf_status st = VKF_OK;
   vkf_text_legacy o = {.loader = loader, .files = files, .added = json_array()};
   VKF_TRY(vkf_text_load_object(o.loader, &files->tokenizer_config, &o.config));
-  const char *name = json_string_value(json_object_get(o.config, "tokenizer_class"));
-  if (files->spm.data == NULL && files->vocab.data == NULL && files->words.data == NULL)
-    VKF_FAIL(loader->env, VKF_ERROR_FILE,
-             "expected tokenizer.json, a SentencePiece model, vocab.json and merges.txt, or vocab.txt; found "
-             "%s%s%snone of them",
-             name != NULL ? "tokenizer_class \"" : "", name != NULL ? name : "", name != NULL ? "\" and " : "");
-  VKF_TRY(check_sizes(loader->env, files));
   VKF_TRY(find_class(&o));
+  VKF_TRY(check_sizes(loader->env, files));
   if (o.row == NULL && files->spm.data == NULL) /* the classes that these files began with */
     o.row = row_of(files->vocab.data != NULL ? "GPT2" : "Bert");
   VKF_TRY(o.row != NULL ? load_class(tokenizer, &o) : vkf_text_legacy_load_spm(tokenizer, &o));

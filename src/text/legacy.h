@@ -22,6 +22,7 @@ typedef enum vkf_text_legacy_form {
   VKF_LEGACY_SENTENCEPIECE,
   VKF_LEGACY_MARIAN,  /* source.spm and target.spm, ids in vocab.json */
   VKF_LEGACY_M2M,     /* one SentencePiece model, ids in vocab.json, then languages */
+  VKF_LEGACY_BYTES,   /* no file: a piece for each byte, behind three special tokens */
   VKF_LEGACY_FAIRSEQ, /* one SentencePiece model, ids in fairseq's order, then languages and the mask */
 } vkf_text_legacy_form;
 
@@ -68,7 +69,7 @@ vkf_status vkf_text_legacy_number_pieces(vkf_text_legacy *o);
 /* Adds the languages that are in o->vocab to o->added. */
 vkf_status vkf_text_legacy_add_languages(vkf_text_legacy *o);
 
-/* legacy_json.c: byte-level BPE and WordPiece. */
+/* legacy_json.c: byte-level BPE, WordPiece and bytes. */
 vkf_status vkf_text_legacy_load_json(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o);
 /* legacy_spm.c: everything with a SentencePiece model. */
 vkf_status vkf_text_legacy_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o);

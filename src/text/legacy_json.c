@@ -1,4 +1,5 @@
-/* legacy_json: rewrites vocab.json with merges.txt, and vocab.txt, as a tokenizer.json that means the same. */
+/* legacy_json: rewrites vocab.json with merges.txt, vocab.txt, and bytes that have no file, as a tokenizer.json that
+ * means the same. */
 #include "text/legacy.h"
 
 #include <string.h>
@@ -51,17 +52,44 @@ static vkf_status read_words(vkf_text_legacy *o) {
   return VKF_OK;
 }
 
+/* ByT5: the ids of bytes follow those of three special tokens (Xue et al. 2021, section 3.1). */
+static vkf_status number_bytes(vkf_text_legacy *o) {
+  static const int special[] = {VKF_LEGACY_PAD, VKF_LEGACY_EOS, VKF_LEGACY_UNK};
+  vkf_status st = VKF_OK;
+  vkf_text name;
+  vkf_text_init(&name, o->loader->env);
+  o->vocab = json_object();
+  for (o->next_id = 0; o->next_id < VKF_COUNT(special) + 256; o->next_id++) {
+    const bool is_byte = o->next_id >= VKF_COUNT(special);
+    const char *token = is_byte ? NULL : vkf_text_legacy_special_token(o, special[o->next_id]);
+    name.size = 0;
+    if (is_byte)
+      vkf_text_append_char(&name, vkf_text_byte_to_char((uint8_t)(o->next_id - VKF_COUNT(special))));
+    else if (token != NULL)
+      vkf_text_append(&name, token, strlen(token));
+    vkf_text_append(&name, "", 1);
+    VKF_TRY(vkf_text_status(&name));
+    if (json_object_set_new(o->vocab, name.data, json_integer((json_int_t)o->next_id)) != 0)
+      VKF_TRY(vkf_text_legacy_no_memory(o));
+  }
+done:
+  vkf_text_finish(&name);
+  return st;
+}
+
 static int config_flag(const vkf_text_legacy *o, const char *key, bool fallback) {
   const json_t *field = json_object_get(o->config, key);
   return json_is_boolean(field) ? json_is_true(field) : fallback;
 }
 
-/* NULL: no memory. */
+/* NULL: no memory. Without merges each byte is a piece, and transformers leaves out bytes that are no character. */
 static json_t *bpe_json(vkf_text_legacy *o, json_t *merges) {
-  int prefix = config_flag(o, "add_prefix_space", false);
-  return json_pack("{s:O, s:O, s:{s:s, s:O, s:O}, s:{s:s, s:b}, s:{s:s}}", "added_tokens", o->added, "post_processor",
-                   o->post, "model", "type", "BPE", "vocab", o->vocab, "merges", merges, "pre_tokenizer", "type",
-                   "ByteLevel", "add_prefix_space", prefix, "decoder", "type", "ByteLevel");
+  const bool is_bytes = o->row->form == VKF_LEGACY_BYTES;
+  int prefix = !is_bytes && config_flag(o, "add_prefix_space", false);
+  return json_pack("{s:O, s:O, s:{s:s, s:O, s:O}, s:{s:s, s:b, s:b}, s:{s:s, s:b}}", "added_tokens", o->added,
+                   "post_processor", o->post, "model", "type", "BPE", "vocab", o->vocab, "merges", merges,
+                   "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", prefix, "use_regex", !is_bytes, "decoder",
+                   "type", "ByteLevel", "skips_broken", is_bytes);
 }
 
 static json_t *wordpiece_json(vkf_text_legacy *o) {
@@ -81,12 +109,14 @@ vkf_status vkf_text_legacy_load_json(vkf_text_tokenizer *tokenizer, vkf_text_leg
   json_t *merges = json_array(), *root = NULL;
   if (o->row->form == VKF_LEGACY_BYTE_BPE)
     VKF_TRY(read_merges(o, merges));
+  else if (o->row->form == VKF_LEGACY_BYTES)
+    VKF_TRY(number_bytes(o));
   else
     VKF_TRY(read_words(o));
   VKF_TRY(vkf_text_legacy_add_tokens(o));
   VKF_TRY(vkf_text_legacy_add_languages(o));
   VKF_TRY(vkf_text_legacy_make_postprocessor(o));
-  root = o->row->form == VKF_LEGACY_BYTE_BPE ? bpe_json(o, merges) : wordpiece_json(o);
+  root = o->row->form == VKF_LEGACY_WORDPIECE ? wordpiece_json(o) : bpe_json(o, merges);
   if (root == NULL) VKF_TRY(vkf_text_legacy_no_memory(o));
   VKF_TRY(vkf_text_tokenizer_load(tokenizer, o->loader, root));
 done:

@@ -39,6 +39,16 @@ vkf_status vkf_text_legacy_add_token(vkf_text_legacy *o, const char *token, size
   return VKF_OK;
 }
 
+/* Such a token is special, whatever is said of it in added_tokens_decoder (ByT5, as transformers 5 saves it). */
+static bool has_role(const vkf_text_legacy *o, const json_t *token) {
+  const char *content = json_string_value(json_object_get(token, "content"));
+  for (int which = 0; content != NULL && which < VKF_LEGACY_N_SPECIAL; which++) {
+    const char *special = vkf_text_legacy_special_token(o, which);
+    if (special != NULL && strcmp(special, content) == 0) return true;
+  }
+  return false;
+}
+
 /* added_tokens_decoder: {"32000": {"content": ..., "special": ...}}; these come first, since they say the most. */
 static vkf_status add_decoder_tokens(vkf_text_legacy *o) {
   const char *key;
@@ -52,7 +62,8 @@ static vkf_status add_decoder_tokens(vkf_text_legacy *o) {
                           o->files->tokenizer_config.name, key);
     json_t *entry = json_copy(token);
     /* A SentencePiece normalizer puts a space before every text; the tokens are looked for without. */
-    if (o->spm != NULL && entry != NULL && json_object_set_new(entry, "normalized", json_false()) != 0) {
+    if ((o->spm != NULL && json_object_set_new(entry, "normalized", json_false()) != 0) ||
+        (has_role(o, token) && json_object_set_new(entry, "special", json_true()) != 0)) {
       json_decref(entry);
       return vkf_text_legacy_no_memory(o);
     }
@@ -64,16 +75,17 @@ static vkf_status add_decoder_tokens(vkf_text_legacy *o) {
   return VKF_OK;
 }
 
-/* The sentinels of T5: <extra_id_0> is the last id. */
+/* The sentinels of T5, where <extra_id_0> is the last id, and of ByT5, where it is the first one. */
 static vkf_status add_extra_ids(vkf_text_legacy *o) {
+  const bool is_bytes = o->row->form == VKF_LEGACY_BYTES, is_t5 = strcmp(o->row->class_name, "T5") == 0;
   const json_t *field = json_object_get(o->config, "extra_ids");
-  json_int_t n = json_is_number(field) ? (json_int_t)VKF_MAX(VKF_MIN(json_number_value(field), 1000.0), 0.0) : 100;
-  if (strcmp(o->row->class_name, "T5") != 0 || json_object_get(o->config, "added_tokens_decoder") != NULL)
-    return VKF_OK;
+  json_int_t n = is_bytes ? 125 : 100;
+  if (json_is_number(field)) n = (json_int_t)VKF_MAX(VKF_MIN(json_number_value(field), 1000.0), 0.0);
+  if ((!is_t5 && !is_bytes) || json_object_get(o->config, "added_tokens_decoder") != NULL) return VKF_OK;
   vkf_status st = VKF_OK;
-  for (json_int_t i = n - 1; i >= 0 && st == VKF_OK; i--) {
+  for (json_int_t i = 0; i < n && st == VKF_OK; i++) {
     char name[40];
-    snprintf(name, sizeof(name), "<extra_id_%d>", (int)i);
+    snprintf(name, sizeof(name), "<extra_id_%d>", (int)(is_bytes ? i : n - 1 - i));
     st = vkf_text_legacy_add_token(o, name, o->next_id, false);
   }
   return st;

@@ -209,6 +209,38 @@ static void pairs_of_texts(void **state) {
   assert_pair(&files, "ab", "a", "1 3 6 1 7", "0 0 0 1 1");
 }
 
+/* ByT5: no file has its pieces. Ids are those of transformers 5.12. */
+static void pieces_are_bytes(void **state) {
+  (void)state;
+  vkf_text_files files = {.config =
+                              file_of("{\"model_type\":\"t5\",\"tokenizer_class\":\"ByT5Tokenizer\"}", "config.json")};
+  assert_round(&files, "h\xC3\xA9l", "107 198 172 111 1", "h\xC3\xA9l");
+  assert_round(&files, " a  \n", "35 100 35 35 13 1", " a  \n");
+  assert_round(&files, "a<extra_id_0><extra_id_124>", "100 259 383 1", "a");
+  assert_pair(&files, "a", "b", "100 1 101 1", "0 0 0 0");
+  /* As transformers 5 saves it: what has a role is called not special, and is. */
+  files.tokenizer_config = file_of(
+      "{\"tokenizer_class\":\"ByT5Tokenizer\",\"extra_ids\":0,\"eos_token\":\"</s>\",\"pad_token\":\"<pad>\","
+      "\"added_tokens_decoder\":{\"1\":{\"content\":\"</s>\",\"lstrip\":true,\"rstrip\":true,\"special\":false},"
+      "\"259\":{\"content\":\"<extra_id_0>\",\"special\":true}}}",
+      "tokenizer_config.json");
+  assert_round(&files, " a </s> b ", "35 100 1 101 35 1", " ab ");
+  /* Bytes that are no character are left out, also between pieces of one. */
+  static const int32_t broken[] = {200, 201, 68, 230, 69, 233, 154};
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  vkf_text_tokenizer *tokenizer = NULL;
+  vkf_text text;
+  vkf_text_init(&text, &env);
+  assert_int_equal(vkf_text_tokenizer_create(&env, &files, &tokenizer), VKF_OK);
+  assert_int_equal(vkf_text_tokenizer_decode(tokenizer, broken, VKF_COUNT(broken), true, &text), VKF_OK);
+  assert_int_equal(text.size, 2);
+  assert_memory_equal(text.data, "AB", 2);
+  vkf_text_finish(&text);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+}
+
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static void assert_refused(const vkf_text_files *files, vkf_status want, const char *words) {
@@ -256,8 +288,8 @@ static void refused_by_name(void **state) {
   (void)state;
   vkf_text_files files = {0};
   assert_refused(&files, VKF_ERROR_FILE, "tokenizer.json");
-  files.tokenizer_config = file_of("{\"tokenizer_class\":\"ByT5Tokenizer\"}", "tokenizer_config.json");
-  assert_refused(&files, VKF_ERROR_FILE, "ByT5Tokenizer");
+  files.tokenizer_config = file_of("{\"tokenizer_class\":\"XLNetTokenizer\"}", "tokenizer_config.json");
+  assert_refused(&files, VKF_ERROR_FILE, "XLNetTokenizer");
   files = (vkf_text_files){0};
   const struct {
     unsigned char trainer[3];
@@ -362,6 +394,7 @@ int main(void) {
       cmocka_unit_test(byte_level_and_wordpiece),
       cmocka_unit_test(pairs_of_texts),
       cmocka_unit_test(defaults),
+      cmocka_unit_test(pieces_are_bytes),
       cmocka_unit_test(refused_by_name),
       cmocka_unit_test(damaged_sentencepiece),
       cmocka_unit_test(lack_of_memory),
