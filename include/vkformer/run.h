@@ -8,7 +8,8 @@
 typedef struct vkf_run_params {
   size_t size; /* sizeof(vkf_run_params) */
   bool hidden_states, attentions;
-  bool allow_not_finite; /* else VKF_ERROR_NUMERIC names the first output that has a NaN or an infinity */
+  bool allow_not_finite; /* else VKF_ERROR_NUMERIC names the first output that has a NaN or an infinity; that the head's
+                            own bias makes a logit minus infinity, so that the id never comes, is no error */
   bool layer_logits;     /* what the final norm and the head make of the states before each layer (logit lens) */
   bool projections;      /* queries, keys, values and bias of each attention, from which its scores can be computed */
 } vkf_run_params;
@@ -203,7 +204,7 @@ VKF_API vkf_status vkf_session_encode(vkf_session *session, size_t slot, const i
 VKF_API vkf_status vkf_session_feed(vkf_session *session, size_t slot, const int32_t *ids, size_t n, size_t n_logits);
 /* Runs all that was fed to all slots, side by side, and returns when it is done. If nothing was fed, it does nothing.
  * After a failure the ids that were fed remain, and another step runs them. VKF_ERROR_NUMERIC: a logit is not
- * finite. */
+ * finite, and not by the head's own bias. */
 VKF_API vkf_status vkf_session_step(vkf_session *session);
 /* The logits [*n][vocab] of the slot's last step, valid until the next call on this session other than
  * vkf_session_logits(), _ids() and _slot_capacity(). n may be NULL. NULL and 0: there are none, or a call on this

@@ -156,6 +156,10 @@ typedef enum vkf_run_output { VKF_RUN_ALL, VKF_RUN_STATES, VKF_RUN_LOGITS, VKF_R
 vkf_status vkf_engine_run_output(vkf_session *session, const vkf_array *inputs, size_t n_inputs, vkf_run_output output,
                                  vkf_result **out);
 
+/* Where the first of logits [n], rows of the whole vocabulary, is not finite; n: none. Minus infinity where the head's
+ * own bias is that (Marian's, for the pad) is no fault: the id never comes. */
+size_t vkf_engine_first_not_finite(const vkf_session *session, const float *logits, size_t n);
+
 /* vkf_session_run(). */
 vkf_status vkf_engine_run_arrays(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                  const vkf_run_params *params, vkf_result **out);

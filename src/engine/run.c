@@ -225,15 +225,36 @@ static vkf_status take_outputs(vkf_session *session, const passed *p, vkf_result
   return VKF_OK;
 }
 
-static vkf_status check_finite(vkf_env *env, const vkf_result *result) {
+size_t vkf_engine_first_not_finite(const vkf_session *session, const float *logits, size_t n) {
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
+  vkf_weight_source weights;
+  vkf_model_net_weights(session->model->net, &weights);
+  for (size_t i = 0; i < n; i++) {
+    float bias = 0;
+    if (isfinite(logits[i])) continue;
+    if (info->head_bias < weights.n_weights)
+      weights.load(weights.user, info->head_bias, (uint32_t)(i % info->target_vocab), 1, &bias);
+    if (logits[i] != bias || bias > 0) return i;
+  }
+  return n;
+}
+
+static vkf_status check_finite(const vkf_session *session, const vkf_result *result) {
+  static const char of_layers[] = "layer_logits.";
   for (size_t i = 0; i < result->n_arrays; i++) {
     const vkf_array *a = &result->arrays[i];
     const float *numbers = a->data;
     const size_t n = vkf_engine_array_elements(a);
-    for (size_t k = 0; k < n && a->dtype == VKF_F32; k++)
-      if (!isfinite(numbers[k]))
-        return vkf_env_fail(env, VKF_ERROR_NUMERIC, "%s: expected finite numbers, found %g as element %zu of %zu",
-                            a->name, (double)numbers[k], k, n);
+    size_t k = 0;
+    if (a->dtype != VKF_F32) continue;
+    if (!strcmp(a->name, "logits") || !strncmp(a->name, of_layers, sizeof of_layers - 1))
+      k = vkf_engine_first_not_finite(session, numbers, n);
+    else
+      while (k < n && isfinite(numbers[k])) k++;
+    if (k < n)
+      return vkf_env_fail(session->env, VKF_ERROR_NUMERIC,
+                          "%s: expected finite numbers, found %g as element %zu of %zu", a->name, (double)numbers[k], k,
+                          n);
   }
   return VKF_OK;
 }
@@ -350,7 +371,7 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
   if (decoder_only) target = (vkf_decode_input){.R = B, .T = T, .ids = in.ids, .mask = in.mask};
   if (!decoder_only) VKF_TRY(run_encode(session, bucket, request, &source, result));
   if (info->architecture != VKF_ARCHITECTURE_ENCODER) VKF_TRY(run_decode(session, bucket, request, &target, result));
-  if (!call->params->allow_not_finite) VKF_TRY(check_finite(session->env, result));
+  if (!call->params->allow_not_finite) VKF_TRY(check_finite(session, result));
 done:
   /* A batch that a task chose may fit when it is smaller; a batch that the caller of vkf_session_run() chose is an
    * error. */

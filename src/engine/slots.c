@@ -1,7 +1,6 @@
 /* slots: see slots.h. A step is one of steps.h. */
 #include "engine/slots.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "engine/slots_internal.h"
@@ -99,12 +98,11 @@ vkf_plan_cache_bytes vkf_engine_slots_bytes(const vkf_slots *s) {
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
 static vkf_status check_finite(const vkf_slots *s, const vkf_sequence *q) {
-  for (size_t i = 0; i < q->n_read * s->n_vocab; i++)
-    if (!isfinite(q->logits[i]))
-      return vkf_env_fail(s->session->env, VKF_ERROR_NUMERIC,
-                          "slot %u: logits of id %zu: expected finite numbers, found %g", q->slot,
-                          q->n - q->n_read + i / s->n_vocab, (double)q->logits[i]);
-  return VKF_OK;
+  const size_t n = q->n_read * s->n_vocab, at = vkf_engine_first_not_finite(s->session, q->logits, n);
+  if (at == n) return VKF_OK;
+  return vkf_env_fail(s->session->env, VKF_ERROR_NUMERIC,
+                      "slot %u: logits of id %zu: expected finite numbers, found %g", q->slot,
+                      q->n - q->n_read + at / s->n_vocab, (double)q->logits[at]);
 }
 
 /* All that was fed to all slots, side by side. */

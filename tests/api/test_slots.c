@@ -1,6 +1,7 @@
 /* Slots: fed in any way a sequence has the logits of a whole forward pass, bit by bit; so has what follows a truncated,
  * copied, saved or restored one. What does not fit or does not belong is refused and changes nothing.
  */
+#include <math.h>
 #include <unistd.h>
 
 #include "engine/slots_internal.h"
@@ -10,6 +11,7 @@
 #include "vkop/internal.h"
 
 #define SHIPPED VKF_SOURCE_DIR "/models/en-es"
+#define MARIAN VKF_SOURCE_DIR "/tests/golden/marian"
 #define LLAMA VKF_SOURCE_DIR "/tests/golden/llama"
 enum { N = 23, N_SLOTS = 3 };
 
@@ -354,6 +356,64 @@ static void other_files_do_not_belong(void **state) {
   close_bench(&b);
 }
 
+/* The numbers of a tensor in the bytes of a safetensors file. */
+static float *numbers_of(char *bytes, const char *name) {
+  uint64_t header = 0;
+  size_t begin = 0;
+  memcpy(&header, bytes, sizeof header);
+  const char *at = strstr(bytes + sizeof header, name);
+  at = at ? strstr(at, "data_offsets") : NULL;
+  if (!at || sscanf(at, "data_offsets\":[%zu", &begin) != 1) fail_msg("expected a tensor %s, found none", name);
+  return (float *)(void *)(bytes + sizeof header + header + begin);
+}
+
+/* A bias of minus infinity is an id that never comes, not a wrong result; no other number that is not finite is. */
+static void an_id_may_never_come(void **state) {
+  static const float biases[] = {-INFINITY, INFINITY, NAN};
+  enum { BARRED = 7 };
+  bench b;
+  vkf_result *config = NULL, *weights = NULL;
+  open_bench(&b, *state, MARIAN);
+  driver_ok(*state, vkf_bytes_read(b.d->context, MARIAN "/config.json", &config));
+  driver_ok(*state, vkf_bytes_read(b.d->context, MARIAN "/model.safetensors", &weights));
+  const vkf_array *text = vkf_result_find(config, "bytes"), *numbers = vkf_result_find(weights, "bytes");
+  const vkf_memory_file files[] = {{"config.json", text->data, text->shape[0]},
+                                   {"model.safetensors", numbers->data, numbers->shape[0]}};
+  const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = N, .source_tokens = 6};
+  for (size_t i = 0; i < sizeof biases / sizeof *biases; i++) {
+    const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {1, 4}, b.source},
+                                {"decoder_input_ids", VKF_I32, 2, {1, N}, b.ids}};
+    bench other = b;
+    vkf_result *result = NULL;
+    numbers_of(numbers->data, "final_logits_bias")[BARRED] = biases[i];
+    driver_ok(*state, vkf_model_open_memory(b.d->device, files, 2, NULL, &other.model));
+    driver_ok(*state, vkf_session_create(other.model, &params, &other.session));
+    const vkf_status ran = vkf_session_run(other.session, inputs, 2, NULL, &result);
+    if (i > 0)
+      refused(&other, ran, VKF_ERROR_NUMERIC, "logits: expected finite numbers");
+    else
+      ok(&other, ran);
+    begin(&other, 0);
+    ok(&other, vkf_session_feed(other.session, 0, b.ids, N, N));
+    const vkf_status stepped = vkf_session_step(other.session);
+    if (i > 0)
+      refused(&other, stepped, VKF_ERROR_NUMERIC, "logits of id 0: expected finite numbers");
+    else
+      ok(&other, stepped);
+    for (size_t row = 0; i == 0 && row < N; row++) b.expected[row * b.vocab + BARRED] = -INFINITY;
+    if (i == 0) {
+      assert_memory_equal(vkf_result_f32(result, "logits", NULL), b.expected, N * b.vocab * sizeof(float));
+      expect(&other, 0, 0, N, "with an id that never comes");
+    }
+    vkf_result_destroy(&result);
+    vkf_session_destroy(&other.session);
+    vkf_model_close(&other.model);
+  }
+  vkf_result_destroy(&weights);
+  vkf_result_destroy(&config);
+  close_bench(&b);
+}
+
 /* More slots than a grid has workgroups: the session is not made. The scalar path has no grids. */
 static void too_many_slots(void **state) {
   driver *d = *state;
@@ -539,6 +599,6 @@ static void a_second_turn_runs_its_own_ids(void **state) {
 
 DRIVER_MAIN(DRIVER_TEST(fed_in_any_way), DRIVER_TEST(side_by_side), DRIVER_TEST(truncated_and_copied),
             DRIVER_TEST(saved_and_restored), DRIVER_TEST(saved_in_a_file), DRIVER_TEST(what_does_not_belong),
-            DRIVER_TEST(other_files_do_not_belong), DRIVER_TEST(too_many_slots), DRIVER_TEST(bad_arguments),
-            DRIVER_TEST(a_step_allocates_nothing), DRIVER_TEST(few_rows_take_a_larger_plan),
+            DRIVER_TEST(other_files_do_not_belong), DRIVER_TEST(an_id_may_never_come), DRIVER_TEST(too_many_slots),
+            DRIVER_TEST(bad_arguments), DRIVER_TEST(a_step_allocates_nothing), DRIVER_TEST(few_rows_take_a_larger_plan),
             DRIVER_TEST(long_caches_are_in_large_pages), DRIVER_TEST_PLAIN(a_second_turn_runs_its_own_ids))
