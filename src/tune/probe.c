@@ -22,9 +22,13 @@ static bool can_keep(vkf_tuning *t) {
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 /* Each check is marked in the cache before it runs. If the process dies or the device is lost, the next start runs the
- * marked checks one at a time; one that ends the process again is recorded as failed. */
-static const char among[] = "begun with others by process %d", alone[] = "begun alone by process %d";
-static const char died[] = "the process that ran it died, or its device was lost";
+ * marked checks one at a time. A process may also be ended by its user, who is impatient at a first start: a check is
+ * recorded as failed when it ends two processes alone, or loses a device alone. */
+static const char among[] = "begun with others by process %d", alone[] = "begun alone by process %d",
+                  again[] = "begun alone again by process %d";
+static const char died[] =
+    "the process that ran it died, or its device was lost (it is tried again without tuned.json "
+    "in the cache folder)";
 static const char put_off[] = "put off"; /* nothing could run */
 
 /* Whether the process that wrote a mark still runs: this one, or another that opens the device now. */
@@ -32,17 +36,22 @@ static bool is_under_way(int process) {
   return process > 0 && (kill(process, 0) == 0 || errno == EPERM);
 }
 
-/* The result that the cache has of a check, found by its text. *suspect: a process died while it and others ran. */
-static bool find(const vkf_tuning *t, const char *text, vkf_check_result *result, bool *suspect) {
+/* The result that the cache has of a check, found by its text. False: it has none; *mark is left alone, or becomes the
+ * one to run the check with because a process died while it ran. */
+static bool find(const vkf_tuning *t, const char *text, vkf_check_result *result, const char **mark) {
   const char *found = vkf_tune_found(t, text);
   int process = 0;
   if (!found || !strcmp(found, put_off)) return false;
   if (sscanf(found, among, &process) == 1) {
-    *suspect = !is_under_way(process);
+    if (!is_under_way(process)) *mark = alone;
     return false;
   }
-  if (sscanf(found, alone, &process) == 1) {
+  if (sscanf(found, alone, &process) == 1 || sscanf(found, again, &process) == 1) {
     if (is_under_way(process)) return false;
+    if (process > 0 && sscanf(found, alone, &process) == 1) {
+      *mark = again;
+      return false;
+    }
     found = died;
   }
   result->state = *found ? VKF_CHECK_FAILED : VKF_CHECK_PASSED;
@@ -51,7 +60,7 @@ static bool find(const vkf_tuning *t, const char *text, vkf_check_result *result
 }
 
 /* True: it need not run. */
-static bool is_settled(vkf_tuning *t, vkf_check check, bool *suspect) {
+static bool is_settled(vkf_tuning *t, vkf_check check, const char **mark) {
   const vkf_caps *caps = vkf_gpu_device_caps(t->gpu);
   vkf_check_result *result = &t->checks[check];
   char text[64];
@@ -60,13 +69,13 @@ static bool is_settled(vkf_tuning *t, vkf_check check, bool *suspect) {
   if (!vkf_tune_check_text(check, caps, text, sizeof text)) return true;
   const char *why = vkf_tune_check_not_done(check, caps, vkf_kern_spirv_table);
   if (check == VKF_CHECK_OF_REPRODUCIBLE) why = "the reproducible mode was not asked for";
-  if (!why && find(t, text, result, suspect)) return true;
+  if (!why && find(t, text, result, mark)) return true;
   result->state = VKF_CHECK_NOT_DONE;
   snprintf(result->text, sizeof result->text, "%s", why ? why : "there is no cache folder to keep the result in");
   return why != NULL;
 }
 
-/* Before checks run: keeps a mark (`among` or `alone`) in place of the result of each. */
+/* Before checks run: keeps a mark (`among`, `alone` or `again`) in place of the result of each. */
 static vkf_status begin(vkf_tuning *t, vkf_tuned_check *checks, size_t n, const char *mark) {
   for (size_t i = 0; i < n; i++) snprintf(checks[i].found, sizeof checks[i].found, mark, (int)getpid());
   return vkf_tune_keep_checks(t, checks, n);
@@ -85,7 +94,7 @@ static vkf_status end(vkf_tuning *t, vkf_tuned_check *checks, size_t n, const ch
   return st;
 }
 
-/* mark: among or alone. */
+/* mark: among, alone or again. */
 static vkf_status run_checks(vkf_tuning *t, uint32_t wanted, const char *mark) {
   vkf_tuned_check checks[VKF_N_CHECKS];
   vkf_check of[VKF_N_CHECKS];
@@ -117,16 +126,20 @@ static void lower_facts(vkf_tuning *t) {
 }
 
 vkf_status vkf_tune_probe_checks(vkf_tuning *t, bool asked) {
-  uint32_t wanted = 0, suspects = 0;
+  const char *marks[VKF_N_CHECKS];
+  uint32_t wanted = 0, together = 0;
   for (vkf_check check = 0; check < VKF_N_CHECKS; check++) {
-    bool suspect = false;
-    if (!is_settled(t, check, &suspect)) *(suspect ? &suspects : &wanted) |= 1u << check;
+    marks[check] = among;
+    if (is_settled(t, check, &marks[check])) continue;
+    wanted |= 1u << check;
+    if (marks[check] == among) together |= 1u << check;
   }
-  if ((wanted | suspects) && (asked || can_keep(t))) {
+  if (wanted && (asked || can_keep(t))) {
     vkf_env_log(t->env, VKF_LOG_INFO, "%s: running the checks of the driver, once",
                 vkf_gpu_device_caps(t->gpu)->device_name);
-    VKF_CALL(run_checks(t, wanted, among));
-    for (vkf_check check = 0; check < VKF_N_CHECKS; check++) VKF_CALL(run_checks(t, suspects & 1u << check, alone));
+    VKF_CALL(run_checks(t, together, among));
+    for (vkf_check check = 0; check < VKF_N_CHECKS; check++)
+      VKF_CALL(run_checks(t, wanted & ~together & 1u << check, marks[check]));
   }
   lower_facts(t);
   return VKF_OK;
@@ -144,7 +157,7 @@ vkf_status vkf_tune_probe_kernels(vkf_tuning *t) {
   char text[64], name[VKF_MAX_PROBE_CANDIDATES][128];
   vkf_tuned_check check = {"", ""};
   vkf_check_result result;
-  bool suspect = false;
+  const char *mark = alone;
   size_t n_entries = 0;
   const double seconds = 0.01;
   const uint32_t n = vkf_kern_probe_candidates(vkf_gpu_device_caps(t->gpu), &problem, variants);
@@ -153,7 +166,7 @@ vkf_status vkf_tune_probe_kernels(vkf_tuning *t) {
   if (!n || !can_keep(t)) return VKF_OK;
   vkf_tune_problem_text(&problem, text, sizeof text);
   snprintf(check.check, sizeof check.check, "timing of %.50s", text);
-  if (find(t, check.check, &result, &suspect) && result.state == VKF_CHECK_FAILED) {
+  if (find(t, check.check, &result, &mark) && result.state == VKF_CHECK_FAILED) {
     vkf_env_log(t->env, VKF_LOG_WARNING, "%s: kernels are chosen by facts alone: %s", check.check, result.text);
     return VKF_OK;
   }
@@ -163,10 +176,10 @@ vkf_status vkf_tune_probe_kernels(vkf_tuning *t) {
                 names[i]);
   }
   VKF_CALL(vkf_tune_problem_parse(t->env, text, &c));
-  VKF_CALL(begin(t, &check, 1, alone));
+  VKF_CALL(begin(t, &check, 1, mark));
   check.found[0] = 0;
   const double warm = vkf_tune_warm_seconds(vkf_gpu_device_caps(t->gpu));
-  VKF_CALL(end(t, &check, 1, alone, vkf_tune_measure(t->backend, &c, names, n, warm, seconds, ns)));
+  VKF_CALL(end(t, &check, 1, mark, vkf_tune_measure(t->backend, &c, names, n, warm, seconds, ns)));
   for (uint32_t i = 0; i < n; i++) {
     if (!(ns[i] > 0)) continue;
     vkf_tuned_entry *e = &entries[n_entries++];
@@ -184,12 +197,12 @@ vkf_status vkf_tune_probe_reproducible(vkf_tuning *t) {
   vkf_env *env = t->env;
   vkf_check_result *result = &t->checks[VKF_CHECK_OF_REPRODUCIBLE];
   vkf_tuned_check check = {"", ""};
-  bool suspect = false;
+  const char *mark = alone;
   vkf_tune_reproducible_text(t, check.check, sizeof check.check);
-  if (!find(t, check.check, result, &suspect)) {
-    VKF_CALL(begin(t, &check, 1, alone));
-    VKF_CALL(end(t, &check, 1, alone, vkf_tune_reproducible_check(t, check.found, sizeof check.found)));
-    find(t, check.check, result, &suspect);
+  if (!find(t, check.check, result, &mark)) {
+    VKF_CALL(begin(t, &check, 1, mark));
+    VKF_CALL(end(t, &check, 1, mark, vkf_tune_reproducible_check(t, check.found, sizeof check.found)));
+    find(t, check.check, result, &mark);
   }
   if (t->checks[VKF_CHECK_OF_ROUNDING].state == VKF_CHECK_FAILED) result = &t->checks[VKF_CHECK_OF_ROUNDING];
   if (result->state == VKF_CHECK_FAILED)

@@ -366,11 +366,15 @@ static void a_lost_device_refutes_nothing(void **state) {
 
 /* ---- what is kept ------------------------------------------------------------------------------------------------ */
 
-static void open_with_cache(driver *d, const char *folder) {
-  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .cache_folder = folder};
+static vkf_status try_with_cache(driver *d, const char *folder, bool deterministic) {
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .cache_folder = folder, .deterministic = deterministic};
   memset(d, 0, sizeof *d);
   assert_int_equal(vkf_context_create(&params, &d->context), VKF_OK);
-  driver_ok(d, vkf_device_open(d->context, NULL, &d->device));
+  return vkf_device_open(d->context, NULL, &d->device);
+}
+
+static void open_with_cache(driver *d, const char *folder) {
+  driver_ok(d, try_with_cache(d, folder, false));
 }
 
 static void finish_cache(const char *folder) {
@@ -406,6 +410,10 @@ static void reopen_with(driver *d, const char *folder, const char *found) {
   open_with_cache(d, folder);
 }
 
+static const char ended_text[] =
+    "the process that ran it died, or its device was lost (it is tried again without "
+    "tuned.json in the cache folder)";
+
 static void expect_no_shuffle(const driver *d, const char *words) {
   const vkf_caps *caps = vkf_gpu_device_caps(d->device->gpu);
   assert_false(caps->subgroup_shuffle || d->device->info.has_subgroup_shuffle);
@@ -431,32 +439,39 @@ static void a_kept_failure_counts(void **state) {
   finish_cache(folder);
 }
 
-/* A process that died among several checks, then in one of them alone. */
+static pid_t ended_process(void) {
+  const pid_t gone = fork();
+  if (gone == 0) _exit(0);
+  assert_int_equal(waitpid(gone, NULL, 0), gone);
+  return gone;
+}
+
+/* A process that died among several checks, then in one of them alone, then there again: not before that does it count,
+ * since the user may have ended the others. */
 static void a_check_that_ends_the_process(void **state) {
   (void)state;
   char folder[] = "/tmp/vkformer-checks-XXXXXX", under_way[64];
-  const pid_t gone = fork();
+  const pid_t gone = ended_process();
   driver d;
-  if (gone == 0) _exit(0);
-  assert_int_equal(waitpid(gone, NULL, 0), gone);
   assert_non_null(mkdtemp(folder));
   open_with_cache(&d, folder);
-  const int marks[] = {getpid(), gone, 0};
+  const struct {
+    const char *mark;
+    int process;
+  } marks[] = {{"with others", getpid()}, {"with others", gone},     {"with others", 0},
+               {"alone", getpid()},       {"alone again", getpid()}, {"alone", gone}};
   for (size_t i = 0; i < VKF_COUNT(marks); i++) { /* tried again, which shows that it holds */
-    snprintf(under_way, sizeof under_way, "begun with others by process %d", marks[i]);
+    snprintf(under_way, sizeof under_way, "begun %s by process %d", marks[i].mark, marks[i].process);
     reopen_with(&d, folder, under_way);
     assert_string_equal(kept_of_shuffle(&d), "");
     assert_true(d.device->info.has_subgroup_shuffle);
   }
-  snprintf(under_way, sizeof under_way, "begun alone by process %d", getpid());
-  reopen_with(&d, folder, under_way);
-  assert_string_equal(kept_of_shuffle(&d), "");
-  snprintf(under_way, sizeof under_way, "begun alone by process %d", gone);
+  snprintf(under_way, sizeof under_way, "begun alone again by process %d", gone);
   keep_of_shuffle(&d, under_way);
   for (int i = 0; i < 2; i++) {
     driver_close(&d);
     open_with_cache(&d, folder);
-    expect_no_shuffle(&d, "the process that ran it died, or its device was lost");
+    expect_no_shuffle(&d, ended_text);
   }
   driver_close(&d);
   finish_cache(folder);
@@ -466,7 +481,7 @@ static void a_check_that_ends_the_process(void **state) {
  * nothing. */
 static void a_check_that_loses_the_device(void **state) {
   (void)state;
-  char folder[] = "/tmp/vkformer-checks-XXXXXX";
+  char folder[] = "/tmp/vkformer-checks-XXXXXX", ended[64], kept[64];
   const vkf_gpu_faults lost = {.lose_submit = 1}, short_of_memory = {.fail_allocation = 1};
   const struct {
     const char *before;
@@ -476,10 +491,15 @@ static void a_check_that_loses_the_device(void **state) {
   } steps[] = {{"put off", &short_of_memory, VKF_ERROR_DEVICE_MEMORY, "put off"},
                {"put off", &lost, VKF_ERROR_DEVICE_LOST, "begun with others by process 0"},
                {"begun with others by process 0", &short_of_memory, VKF_ERROR_DEVICE_MEMORY, "put off"},
-               {"begun with others by process 0", &lost, VKF_ERROR_DEVICE_LOST, "begun alone by process 0"}};
+               {"begun with others by process 0", &lost, VKF_ERROR_DEVICE_LOST, "begun alone by process 0"},
+               {ended, &short_of_memory, VKF_ERROR_DEVICE_MEMORY, "put off"},
+               {ended, &lost, VKF_ERROR_DEVICE_LOST, "begun alone again by process 0"}};
   driver d;
+  snprintf(ended, sizeof ended, "begun alone by process %d", ended_process());
   assert_non_null(mkdtemp(folder));
+  snprintf(kept, sizeof kept, "%s/tuned.json", folder);
   for (size_t i = 0; i < VKF_COUNT(steps); i++) {
+    remove(kept); /* what failed is no fact at the next opening */
     open_with_cache(&d, folder);
     keep_of_shuffle(&d, steps[i].before);
     d.device->tuning.checks[VKF_CHECK_OF_SHUFFLE].state = VKF_CHECK_ABSENT; /* as at an opening */
@@ -490,7 +510,7 @@ static void a_check_that_loses_the_device(void **state) {
     driver_close(&d);
   }
   open_with_cache(&d, folder);
-  expect_no_shuffle(&d, "the process that ran it died, or its device was lost");
+  expect_no_shuffle(&d, ended_text);
   driver_close(&d);
   finish_cache(folder);
 }
@@ -528,6 +548,31 @@ static void what_runs_alone_and_ends_the_process(void **state) {
   finish_cache(folder);
 }
 
+/* Somebody ended the first start with the reproducible mode: the mode is not refused at the next. */
+static void a_start_that_was_ended_refuses_no_mode(void **state) {
+  (void)state;
+  char folder[] = "/tmp/vkformer-checks-XXXXXX";
+  static const struct {
+    const char *mark;
+    vkf_status status;
+  } starts[] = {{"begun alone by process %d", VKF_OK}, {"begun alone again by process %d", VKF_ERROR_UNSUPPORTED}};
+  vkf_tuned_check check = {"", ""};
+  driver d;
+  assert_non_null(mkdtemp(folder));
+  for (size_t i = 0; i < VKF_COUNT(starts); i++) {
+    driver_ok(&d, try_with_cache(&d, folder, true));
+    vkf_tune_reproducible_text(&d.device->tuning, check.check, sizeof check.check);
+    assert_string_equal(vkf_tune_found(&d.device->tuning, check.check), "");
+    snprintf(check.found, sizeof check.found, starts[i].mark, ended_process());
+    driver_ok(&d, vkf_tune_keep_checks(&d.device->tuning, &check, 1));
+    driver_close(&d);
+    assert_int_equal(try_with_cache(&d, folder, true), starts[i].status);
+    if (starts[i].status) assert_non_null(strstr(vkf_context_message(d.context), "tried again without tuned.json"));
+    driver_close(&d);
+  }
+  finish_cache(folder);
+}
+
 DRIVER_MAIN(DRIVER_TEST(everything_holds), DRIVER_TEST(full_subgroups_are_required),
             DRIVER_TEST(the_others_are_left_alone), cmocka_unit_test(drivers_that_compile_something_else),
             cmocka_unit_test(drivers_that_divide_badly), cmocka_unit_test(drivers_that_know_one_subgroup),
@@ -535,4 +580,5 @@ DRIVER_MAIN(DRIVER_TEST(everything_holds), DRIVER_TEST(full_subgroups_are_requir
             cmocka_unit_test(facts_that_say_too_much), cmocka_unit_test(shaders_that_do_not_compile),
             cmocka_unit_test(kernels_that_do_not_compile), cmocka_unit_test(a_lost_device_refutes_nothing),
             cmocka_unit_test(a_kept_failure_counts), cmocka_unit_test(a_check_that_ends_the_process),
-            cmocka_unit_test(a_check_that_loses_the_device), cmocka_unit_test(what_runs_alone_and_ends_the_process))
+            cmocka_unit_test(a_check_that_loses_the_device), cmocka_unit_test(what_runs_alone_and_ends_the_process),
+            cmocka_unit_test(a_start_that_was_ended_refuses_no_mode))
