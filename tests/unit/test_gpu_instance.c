@@ -9,12 +9,20 @@
 
 #include <cmocka.h>
 
+#include "engine/engine.h"
 #include "gpu/vk.h"
 
 typedef struct machine {
   uint32_t api_version, n_families;
   VkQueueFamilyProperties families[3];
 } machine;
+
+/* What tells machines apart. */
+typedef struct card {
+  const char *name;
+  uint8_t uuid; /* each byte of it but the last, which is 0a */
+  bool is_cpu;
+} card;
 
 enum { COMPUTE = VK_QUEUE_COMPUTE_BIT, BOTH = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT };
 
@@ -24,7 +32,9 @@ static struct {
   VkInstanceCreateFlags flags;
   bool has_portability;
   const machine *machines;
+  const card *cards; /* of the machines; NULL: none has a name */
   uint32_t n_machines;
+  const machine *opened;
 } told;
 
 /* ---- the loader -------------------------------------------------------------------------------------------------- */
@@ -76,6 +86,22 @@ static VkResult extensions(VkPhysicalDevice it, const char *layer, uint32_t *n, 
 static void properties(VkPhysicalDevice it, VkPhysicalDeviceProperties2 *out) {
   out->properties.apiVersion = ((const machine *)it)->api_version;
   out->properties.limits.timestampPeriod = 1;
+  if (!told.cards) return;
+  const card *c = &told.cards[(const machine *)it - told.machines];
+  out->properties.deviceType = c->is_cpu ? VK_PHYSICAL_DEVICE_TYPE_CPU : VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  strcpy(out->properties.deviceName, c->name);
+  VkPhysicalDeviceIDProperties *id = out->pNext; /* the first of the chain, where there is one */
+  if (!id) return;
+  assert_int_equal(id->sType, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES);
+  memset(id->deviceUUID, c->uuid, VK_UUID_SIZE);
+  id->deviceUUID[VK_UUID_SIZE - 1] = 10;
+}
+
+static VkResult open_device(VkPhysicalDevice it, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator,
+                            VkDevice *out) {
+  (void)info, (void)allocator, (void)out;
+  told.opened = (const machine *)it;
+  return VK_ERROR_INITIALIZATION_FAILED;
 }
 
 static void features(VkPhysicalDevice it, VkPhysicalDeviceFeatures2 *out) {
@@ -111,7 +137,7 @@ PFN_vkVoidFunction vkGetInstanceProcAddr(VkInstance instance, const char *name) 
               {"vkGetPhysicalDeviceMemoryProperties", (PFN_vkVoidFunction)memory},
               {"vkGetPhysicalDeviceMemoryProperties2", (PFN_vkVoidFunction)memory /* nobody calls it */},
               {"vkGetPhysicalDeviceQueueFamilyProperties", (PFN_vkVoidFunction)families},
-              {"vkCreateDevice", (PFN_vkVoidFunction)destroy /* nobody calls it */},
+              {"vkCreateDevice", (PFN_vkVoidFunction)open_device},
               {"vkGetDeviceProcAddr", (PFN_vkVoidFunction)destroy}};
   (void)instance;
   for (size_t i = 0; i < VKF_COUNT(rows); i++)
@@ -213,6 +239,51 @@ static void validation_is_asked_for_by_a_1(void **state) {
   assert_null(instance);
 }
 
+/* By what --device says. */
+static void devices_are_chosen(void **state) {
+  enum { NONE = -1 };
+  static const machine machines[] = {{VK_API_VERSION_1_1, 1, {{COMPUTE, 1, 10, {0}}}},
+                                     {VK_API_VERSION_1_1, 1, {{COMPUTE, 1, 10, {0}}}},
+                                     {VK_API_VERSION_1_1, 1, {{COMPUTE, 1, 10, {0}}}}};
+  static const card cards[] = {{"slow", 0xaa, true}, {"Card 4090 B", 0xbb, false}, {"Card 4090 A", 0xcc, false}};
+  static const struct {
+    const char *selector;
+    int opened;
+    const char *says;
+  } rows[] = {
+      {"0", 0, "vkCreateDevice"},
+      {"2", 2, "vkCreateDevice"},
+      {"4", NONE, "no device matches \"4\""}, /* 3 is ref */
+      {"4090", NONE, "\"4090\" matches 2 devices: 1: Card 4090 B (), 2: Card 4090 A (); expected one"},
+      {"4090 a", 2, "vkCreateDevice"},
+      {"cpu", 0, "vkCreateDevice"},
+      {"gpu", 1, "vkCreateDevice"},
+      {"cccccccc-cccc-cccc-cccc-cccccccccc0a", 2, "vkCreateDevice"},
+      {"cccccccccccccccccccccccccccccca", NONE, "no device matches"}, /* a digit too few */
+      {"lavapipe", NONE, "no device matches \"lavapipe\""},
+  };
+  vkf_context *context = NULL;
+  (void)state;
+  told.machines = machines;
+  told.cards = cards;
+  told.n_machines = VKF_COUNT(machines);
+  assert_int_equal(vkf_context_create(NULL, &context), VKF_OK);
+  assert_int_equal(open_instance(&context->instance), VKF_OK);
+  context->looked = true;
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_device *device = NULL;
+    told.opened = NULL;
+    const vkf_status st = vkf_device_open(context, rows[i].selector, &device);
+    const int opened = told.opened ? (int)(told.opened - machines) : NONE;
+    const char *message = opened == NONE ? vkf_context_message(context) : env.message; /* env: the instance's */
+    if (opened != rows[i].opened || !strstr(message, rows[i].says))
+      fail_msg("%s: machine %d, status %d, '%s'", rows[i].selector, opened, (int)st, message);
+    assert_null(device);
+  }
+  vkf_context_destroy(&context);
+  assert_int_equal(env.live_bytes, 0);
+}
+
 static void nothing(void *user) {
   (void)user;
 }
@@ -255,6 +326,7 @@ int main(void) {
       cmocka_unit_test_setup(loaders_without_drivers, tell_usual),
       cmocka_unit_test_setup(portability_is_asked_for_where_it_is_there, tell_usual),
       cmocka_unit_test_setup(validation_is_asked_for_by_a_1, tell_usual),
+      cmocka_unit_test_setup(devices_are_chosen, tell_usual),
       cmocka_unit_test_setup(hosts_give_all_handles, tell_usual),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
