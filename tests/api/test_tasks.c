@@ -279,9 +279,11 @@ static void classify_pairs_with(const char *model, bool has_types) {
   bench_open(&b, model);
   vkf_classify_params_init(&params);
   params.text_pairs = second;
+  params.top_k = 99; /* all that there are */
   driver_ok(&b.d, vkf_session_classify(session_of(b.model), first, N, &params, &all));
   const vkf_array *labels = vkf_result_find(all, "labels");
   const size_t n = labels->shape[1];
+  assert_int_equal(n, vkf_result_text_count(all));
   const double *scores = array_of(all, "scores", VKF_F64, 2, N);
   for (size_t i = 0; i < N; i++) {
     vkf_result *pass = forward_pair(&b, first[i], second[i], has_types);
@@ -347,7 +349,7 @@ static void classify_pairs(void **state) {
 }
 
 enum { CANDIDATES = 3 };
-static const char *const candidates[CANDIDATES] = {"w20", "w21 w22", "w23"};
+static const char *const candidates[CANDIDATES] = {"w21 w22", "w20", "w23"};
 
 /* The scores of candidates are those that the logits of each pair alone give; entails, denies: labels of the model. */
 static void expect_candidates(bench *b, const char *text, const vkf_result *result, size_t row, bool multi,
@@ -381,7 +383,8 @@ static void classify_candidates(void **state) {
   vkf_result *result = NULL;
   vkf_classify_params params;
   make_texts("");
-  const char *const list[] = {"w5 w6", texts[7], "w7 w5 w10"}, *const empty[] = {"w20", ""};
+  const char *const list[] = {"w5 w6", texts[7], "w7 w5 w10"}, /* the second is too long with its first candidate */
+      *const empty[] = {"w20", ""};
   program_must(
       "cp -r $T/inference $T/judge && sed -i s/LABEL_0/no/\\;s/LABEL_2/Entailment/ $T/judge/config.json && "
       "cp -r $T/inference $T/turned && sed -i s/LABEL_0/entails/ $T/turned/config.json",
@@ -528,23 +531,25 @@ static void classify_words(void **state) {
 static void classify_images(void **state) {
   (void)state;
   bench b;
-  vkf_result *both = NULL, *one = NULL;
-  const char *paths[] = {VKF_SOURCE_DIR "/tests/images/chroma.jpg", VKF_SOURCE_DIR "/tests/images/rgb.png"};
+  vkf_result *all = NULL, *one = NULL;
+  enum { N = 17 }; /* one more than a batch has */
+  const char *paths[N], *other = VKF_SOURCE_DIR "/tests/images/rgb.png";
+  for (size_t i = 0; i < N; i++) paths[i] = i + 1 < N ? VKF_SOURCE_DIR "/tests/images/chroma.jpg" : other;
   assert_int_equal(program_run("printf '{\"size\": 32}' > $T/vit/preprocessor_config.json"), 0);
   bench_open(&b, "vit");
-  vkf_status status = vkf_session_classify_images(session_of(b.model), paths, 2, NULL, &both);
+  vkf_status status = vkf_session_classify_images(session_of(b.model), paths, N, NULL, &all);
   const bool without = status == VKF_ERROR_UNSUPPORTED;
   if (!without) {
     driver_ok(&b.d, status);
-    const double *scores = array_of(both, "scores", VKF_F64, 2, 2);
-    driver_ok(&b.d, vkf_session_classify_images(session_of(b.model), paths + 1, 1, NULL, &one));
+    const double *scores = array_of(all, "scores", VKF_F64, 2, N);
+    driver_ok(&b.d, vkf_session_classify_images(session_of(b.model), &other, 1, NULL, &one));
     const vkf_array *alone = vkf_result_find(one, "scores");
-    assert_memory_equal(scores + alone->shape[1], alone->data, alone->shape[1] * sizeof *scores);
+    assert_memory_equal(scores + (N - 1) * alone->shape[1], alone->data, alone->shape[1] * sizeof *scores);
     vkf_result_destroy(&one);
     refused(&b, vkf_session_classify(session_of(b.model), paths, 1, NULL, &one), VKF_ERROR_UNSUPPORTED, "tokenizer");
   }
   vkf_result_destroy(&one);
-  vkf_result_destroy(&both);
+  vkf_result_destroy(&all);
   bench_close(&b);
   if (without) skip();
 }
@@ -624,8 +629,8 @@ static int on_text(void *user, size_t prompt, const char *text, size_t n) {
 /* What is handed on is the text; prompts together give what each gives alone; stop strings end a text and its ids. */
 static void generate_texts(void **state) {
   (void)state;
-  static const char *const prompts[] = {"w5 w6 w7", "w9", "w8 w7 w6", "w5 w6 w7"}, *const stops[] = {"w30 w30",
-                                                                                                     "w9999"};
+  static const char *const prompts[] = {"w5 w6 w7", "w9", "w8 w7 w6", "w5 w6 w7"};
+  static const char *const stops[] = {"w30 w30", "0 w9999"}; /* w30 begins both, the first one sooner */
   static const char *const configs[] = {"{\"max_new_tokens\": 6}",
                                         "{\"max_new_tokens\": 6, \"do_sample\": true, \"seed\": 4}"};
   bench b;
@@ -799,7 +804,7 @@ static void generate_up_to_the_positions(void **state) {
   bench_open(&b, "gpt2");
   vkf_generate_text_params_init(&params);
   params.config_json = "{\"max_new_tokens\": 6, \"min_new_tokens\": 6}";
-  params.skip_refused = true;
+  params.skip_refused = params.scores = true;
   driver_ok(&b.d, vkf_session_generate_text(session_of(b.model), prompts, 3, &params, &result));
   const vkf_array *ids = vkf_result_find(result, "sequences");
   const int32_t *row = ids->data;
@@ -808,6 +813,8 @@ static void generate_up_to_the_positions(void **state) {
   assert_int_equal(n[0], 6);
   assert_int_equal(n[1], 0);
   assert_int_equal(n[2], 3); /* two more positions, and one id that the model is not fed */
+  const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
+  assert_true(scores[0] < 0 && isnan(scores[1]) && scores[2] < 0);
   assert_int_equal(vkf_result_skipped(result, 1, NULL), VKF_SKIP_LONG);
   vkf_result_destroy(&result);
   params.long_texts = VKF_LONG_TRUNCATE;
@@ -889,6 +896,27 @@ static void translate_parts(void **state) {
   assert_true(of->shape[0] >= 3 && ((const int32_t *)of->data)[0] == 0 && ((const int32_t *)of->data)[1] == 1 &&
               ((const int32_t *)of->data)[2] == 1);
   assert_int_equal(vkf_result_text_count(result), 2);
+  const int32_t *n_tokens = array_of(result, "n_tokens", VKF_I32, 1, 2);
+  assert_int_equal(n_tokens[0], 1);
+  assert_int_equal(n_tokens[1], 150);
+  vkf_result_destroy(&result);
+  bench_close(&b);
+}
+
+/* The words of the call are asked for beside those of the configuration. */
+static void translate_with_words(void **state) {
+  (void)state;
+  static const char *const text = "w41 w42", *const words[] = {"w45 w46"};
+  bench b;
+  vkf_result *result = NULL;
+  const vkf_generate_params params = {
+      VKF_GENERATE_PARAMS_INIT,
+      .config_json = "{\"max_new_tokens\": 6, \"num_beams\": 4, \"force_words_ids\": [[47, 48]]}", .force_words = words,
+      .n_force_words = 1};
+  bench_open(&b, "marian");
+  driver_ok(&b.d, vkf_session_translate(session_of(b.model), &text, 1, &params, &result));
+  const char *found = vkf_result_text(result, 0);
+  if (!strstr(found, "w45 w46") || !strstr(found, "w47 w48")) fail_msg("found '%s'", found);
   vkf_result_destroy(&result);
   bench_close(&b);
 }
@@ -930,9 +958,15 @@ static void targets_of_marian(void **state) {
   bench_close(&b);
   write_tokenizer("marian", 200, (const char *const[]){"0 <pad>", "36 <eos>"}, 2, NULL, NULL); /* of 150 */
   bench_open(&b, "marian");
-  text = "w41", prefix = "w42 w180";
+  text = "w41", prefix = "w42 w150";
   refused(&b, vkf_session_score(session_of(b.model), &text, &prefix, 1, NULL, &result), VKF_ERROR_ARGUMENT,
-          "target text 1: expected ids below the vocabulary's size 150, found 180");
+          "target text 1: expected ids below the vocabulary's size 150, found 150");
+  refused(&b, vkf_session_score(session_of(b.model), &text, &text, 1, "{\"forced_bos_token_id\": 42}", &result),
+          VKF_ERROR_UNSUPPORTED, "expected a model without languages");
+  const vkf_generate_params pulled = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"prefix_bias_beta\": 0.5}",
+                                      .target_prefixes = &prefix};
+  refused(&b, vkf_session_translate(session_of(b.model), &text, 1, &pulled, &result), VKF_ERROR_ARGUMENT,
+          "prefix[0,1] is 150");
   bench_close(&b);
   write_tokenizer("marian", 150, (const char *const[]){"0 <pad>", "36 <eos>"}, 2, NULL, NULL);
 }
@@ -1076,5 +1110,5 @@ PROGRAM_MAIN(word_models, cmocka_unit_test(embed_in_batches), cmocka_unit_test(e
              cmocka_unit_test(generate_texts), cmocka_unit_test(generate_what_fails),
              cmocka_unit_test(generate_texts_that_come), cmocka_unit_test(generate_up_to_the_positions),
              cmocka_unit_test(generate_until_told), cmocka_unit_test(translate_parts),
-             cmocka_unit_test(targets_of_marian), cmocka_unit_test(unknown_tokens), cmocka_unit_test(examples),
-             cmocka_unit_test(every_allocation))
+             cmocka_unit_test(translate_with_words), cmocka_unit_test(targets_of_marian),
+             cmocka_unit_test(unknown_tokens), cmocka_unit_test(examples), cmocka_unit_test(every_allocation))

@@ -179,7 +179,10 @@ static void test_no_tokenizer(void **state) {
   vkf_model *model = NULL;
   vkf_result *result = NULL;
   const int32_t id = 1;
+  vkf_special_ids ids = {VKF_SPECIAL_IDS_INIT};
   driver_ok(d, vkf_model_open(d->device, golden_path(path, "bert", "."), &model));
+  driver_ok(d, vkf_model_get_special_ids(model, &ids)); /* of config.json */
+  assert_int_equal(ids.pad, 0);
   vkf_tokenizer *none = vkf_model_tokenizer(model);
   assert_null(none);
   assert_int_equal(vkf_tokenizer_encode(none, "w5", NULL, &result), VKF_ERROR_ARGUMENT);
