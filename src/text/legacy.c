@@ -15,17 +15,21 @@
   { "<unk>", "<s>", "</s>", "</s>", "<pad>", "<s>", "<mask>" }
 #define T5_TOKENS \
   { "<unk>", NULL, "</s>", NULL, "<pad>" }
+#define PEGASUS_TOKENS \
+  { "<unk>", NULL, "</s>", NULL, "<pad>", NULL, "<mask_2>" }
 
 static const vkf_text_legacy_class CLASSES[] = {
     {"Bert", "bert", VKF_LEGACY_WORDPIECE, BERT_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"DistilBert", "distilbert", VKF_LEGACY_WORDPIECE, BERT_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"Roberta", "roberta", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"Bart", "bart", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
+    {"Blenderbot", "blenderbot", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, -1, VKF_LEGACY_EOS},
     {"GPT2", "gpt2", VKF_LEGACY_BYTE_BPE, {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}, -1, -1},
     {"T5", "t5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},
     {"T5", "mt5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},
     {"T5", "umt5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},
     {"ByT5", NULL, VKF_LEGACY_BYTES, T5_TOKENS, -1, VKF_LEGACY_EOS}, /* model_type "t5", which is T5 */
+    {"Pegasus", "pegasus", VKF_LEGACY_PEGASUS, PEGASUS_TOKENS, -1, VKF_LEGACY_EOS},
     {"Llama", "llama", VKF_LEGACY_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_LEGACY_BOS, -1},
     {"Llama", "mistral", VKF_LEGACY_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_LEGACY_BOS, -1},
     {"Marian", "marian", VKF_LEGACY_MARIAN, T5_TOKENS, -1, VKF_LEGACY_EOS},

@@ -23,6 +23,7 @@ typedef enum vkf_text_legacy_form {
   VKF_LEGACY_MARIAN,  /* source.spm and target.spm, ids in vocab.json */
   VKF_LEGACY_M2M,     /* one SentencePiece model, ids in vocab.json, then languages */
   VKF_LEGACY_BYTES,   /* no file: a piece for each byte, behind three special tokens */
+  VKF_LEGACY_PEGASUS, /* one SentencePiece model, 103 ids before its pieces */
   VKF_LEGACY_FAIRSEQ, /* one SentencePiece model, ids in fairseq's order, then languages and the mask */
 } vkf_text_legacy_form;
 
@@ -63,8 +64,8 @@ vkf_status vkf_text_legacy_make_postprocessor(vkf_text_legacy *o);
 vkf_status vkf_text_legacy_add_token(vkf_text_legacy *o, const char *token, size_t id, bool lstrip);
 
 /* legacy_languages.c */
-/* M2M and FAIRSEQ: puts the tokens of the class's languages into o->vocab, as the class numbers them. FAIRSEQ: makes
- * o->vocab first. */
+/* M2M and FAIRSEQ: puts the tokens of the class's languages into o->vocab, as the class numbers them. FAIRSEQ and
+ * PEGASUS: makes o->vocab first. */
 vkf_status vkf_text_legacy_number_pieces(vkf_text_legacy *o);
 /* Adds the languages that are in o->vocab to o->added. */
 vkf_status vkf_text_legacy_add_languages(vkf_text_legacy *o);

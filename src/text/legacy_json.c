@@ -85,7 +85,8 @@ static int config_flag(const vkf_text_legacy *o, const char *key, bool fallback)
 /* NULL: no memory. Without merges each byte is a piece, and transformers leaves out bytes that are no character. */
 static json_t *bpe_json(vkf_text_legacy *o, json_t *merges) {
   const bool is_bytes = o->row->form == VKF_LEGACY_BYTES;
-  int prefix = !is_bytes && config_flag(o, "add_prefix_space", false);
+  const bool is_blenderbot = strcmp(o->row->class_name, "Blenderbot") == 0;
+  int prefix = !is_bytes && config_flag(o, "add_prefix_space", is_blenderbot);
   return json_pack("{s:O, s:O, s:{s:s, s:O, s:O}, s:{s:s, s:b, s:b}, s:{s:s, s:b}}", "added_tokens", o->added,
                    "post_processor", o->post, "model", "type", "BPE", "vocab", o->vocab, "merges", merges,
                    "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", prefix, "use_regex", !is_bytes, "decoder",

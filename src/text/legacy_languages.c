@@ -1,6 +1,7 @@
 /* legacy_languages: the tokens of languages, which the legacy files of multilingual models do not have.
  *
  * Their numbers follow the vocabulary's, in the order in which fairseq had the languages: that order is the format.
+ * Also the ids of classes that number the pieces of a SentencePiece model anew.
  */
 #include "text/legacy.h"
 
@@ -59,23 +60,49 @@ static vkf_status number_plbart(vkf_text_legacy *o, size_t id) {
   return is_multi ? put_names(o, PLBART_MULTI, "__", &id) : put(o, "<mask>", id);
 }
 
+/* Puts the pieces from `first` on; their ids are `offset` more than in the file. */
+static vkf_status put_pieces(vkf_text_legacy *o, size_t first, size_t offset) {
+  for (size_t i = first; i < o->spm->n_pieces; i++) {
+    vkf_text_string piece;
+    VKF_CALL(vkf_text_load_copy(o->loader, o->spm->pieces[i].text.data, o->spm->pieces[i].text.size, &piece));
+    VKF_CALL(put(o, piece.data, i + offset));
+  }
+  return VKF_OK;
+}
+
+/* The ids are <pad> </s> <mask_1> <mask_2> <unk_2> to <unk_102>, then the pieces that follow <pad> </s> in the file,
+ * <unk> first. Those of pretraining are special (https://github.com/google-research/pegasus, ops). */
+static vkf_status number_pegasus(vkf_text_legacy *o) {
+  enum { OFFSET = 103, N_FIRST = 4 };
+  static const char *const first[N_FIRST] = {"<pad>", "</s>", "<mask_1>", "<mask_2>"};
+  const json_t *offset = json_object_get(o->config, "offset");
+  if (offset != NULL && json_integer_value(offset) != OFFSET)
+    return vkf_env_fail(o->loader->env, VKF_ERROR_UNSUPPORTED, "%s: offset: expected %d",
+                        o->files->tokenizer_config.name, OFFSET);
+  if (o->spm->n_pieces < 3 || o->spm->unk_id != 2)
+    return vkf_env_fail(o->loader->env, VKF_ERROR_FORMAT,
+                        "%s: expected the pieces <pad>, </s> and <unk> first, found <unk> with the id %zu of %zu",
+                        o->files->spm.name, o->spm->unk_id, o->spm->n_pieces);
+  for (size_t id = 0; id < OFFSET + 2; id++) {
+    char token[32];
+    snprintf(token, sizeof(token), "<unk_%zu>", id - 2);
+    VKF_CALL(put(o, id < N_FIRST ? first[id] : token, id));
+    if (id >= 2) VKF_CALL(vkf_text_legacy_add_token(o, id < N_FIRST ? first[id] : token, id, false));
+  }
+  return put_pieces(o, 2, OFFSET);
+}
+
 /* The ids are <s> <pad> </s> <unk>, then the pieces that follow <unk> <s> </s> in the file; their ids are one more than
  * there. */
 static vkf_status number_fairseq(vkf_text_legacy *o) {
   static const char *const first[] = {"<s>", "<pad>", "</s>", "<unk>"};
   size_t id = o->spm->n_pieces + 1;
-  o->vocab = json_object();
-  if (o->vocab == NULL) return vkf_text_legacy_no_memory(o);
   if (o->spm->n_pieces < 3 || o->spm->unk_id != 0)
     return vkf_env_fail(o->loader->env, VKF_ERROR_FORMAT,
                         "%s: expected the pieces <unk>, <s> and </s> first, found <unk> with the id %zu of %zu",
                         o->files->spm.name, o->spm->unk_id, o->spm->n_pieces);
   for (size_t i = 0; i < VKF_COUNT(first); i++) VKF_CALL(put(o, first[i], i));
-  for (size_t i = 3; i < o->spm->n_pieces; i++) {
-    vkf_text_string piece;
-    VKF_CALL(vkf_text_load_copy(o->loader, o->spm->pieces[i].text.data, o->spm->pieces[i].text.size, &piece));
-    VKF_CALL(put(o, piece.data, i + 1));
-  }
+  VKF_CALL(put_pieces(o, 3, 1));
   if (strncmp(o->row->class_name, "MBart", 5) == 0) VKF_CALL(put_names(o, MBART, "", &id));
   if (strcmp(o->row->class_name, "MBart50") == 0) VKF_CALL(put_names(o, MBART50, "", &id));
   return strcmp(o->row->class_name, "PLBart") == 0 ? number_plbart(o, id) : put(o, "<mask>", id);
@@ -83,7 +110,10 @@ static vkf_status number_fairseq(vkf_text_legacy *o) {
 
 vkf_status vkf_text_legacy_number_pieces(vkf_text_legacy *o) {
   if (o->row->form == VKF_LEGACY_M2M) return number_m2m(o);
-  return o->row->form == VKF_LEGACY_FAIRSEQ ? number_fairseq(o) : VKF_OK;
+  if (o->row->form != VKF_LEGACY_FAIRSEQ && o->row->form != VKF_LEGACY_PEGASUS) return VKF_OK;
+  o->vocab = json_object();
+  if (o->vocab == NULL) return vkf_text_legacy_no_memory(o);
+  return o->row->form == VKF_LEGACY_FAIRSEQ ? number_fairseq(o) : number_pegasus(o);
 }
 
 vkf_status vkf_text_legacy_add_languages(vkf_text_legacy *o) {

@@ -35,7 +35,8 @@ static vkf_status load_ids(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) {
   tokenizer->remap = remap;
   tokenizer->names = names.vocab;
   /* transformers looks pieces up by their text; that of an unknown piece is the original text */
-  if (o->row->form != VKF_LEGACY_FAIRSEQ) tokenizer->model.surfaces = &tokenizer->names;
+  if (o->row->form == VKF_LEGACY_MARIAN || o->row->form == VKF_LEGACY_M2M)
+    tokenizer->model.surfaces = &tokenizer->names;
   o->next_id = names.vocab.size;
 done:
   json_decref(json);

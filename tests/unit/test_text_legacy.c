@@ -202,11 +202,46 @@ static void pairs_of_texts(void **state) {
   assert_pair(&files, "ab", "a", "7 5", "0 1"); /* GPT-2 */
   files.tokenizer_config = file_of("{\"tokenizer_class\":\"BartTokenizer\"}", "tokenizer_config.json");
   assert_pair(&files, "ab", "a", "0 7 1 1 5 1", "0 0 0 0 0 0");
+  files.tokenizer_config = file_of("{\"tokenizer_class\":\"BlenderbotTokenizer\"}", "tokenizer_config.json");
+  assert_round(&files, "ab", "9 1", " ab");
   files = (vkf_text_files){.spm = file_of_bytes(&spm, "spiece.model"),
                            .config = file_of("{\"model_type\":\"t5\"}", "config.json")};
   assert_pair(&files, "ab", "a", "3 6 2 7 2", "0 0 0 0 0");
   files.config = file_of("{\"model_type\":\"llama\"}", "config.json");
   assert_pair(&files, "ab", "a", "1 3 6 1 7", "0 0 0 1 1");
+}
+
+static void assert_refused(const vkf_text_files *files, vkf_status want, const char *words) {
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  vkf_text_tokenizer *tokenizer = NULL;
+  assert_int_equal(vkf_text_tokenizer_create(&env, files, &tokenizer), want);
+  assert_null(tokenizer);
+  if (!strstr(env.message, words)) fail_msg("expected \"%s\" in \"%s\"", words, env.message);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+/* 103 ids before those of the file. */
+static void pegasus(void **state) {
+  (void)state;
+  bytes spm = {.n = 0}, other = small_spm(unigram, 2);
+  put_piece(&spm, "<pad>", 0, CONTROL);
+  put_piece(&spm, "</s>", 0, CONTROL);
+  put_piece(&spm, "<unk>", 0, UNKNOWN);
+  put_piece(&spm, MARK, -3, NORMAL);
+  put_piece(&spm, "a", -4, NORMAL);
+  put_piece(&spm, MARK "a", -2, NORMAL);
+  put_field(&spm, 2, unigram, 2);
+  vkf_text_files files = {.spm = file_of_bytes(&spm, "spiece.model"),
+                          .config = file_of("{\"model_type\":\"pegasus\"}", "config.json")};
+  assert_round(&files, "aa c", "108 107 106 105 1", "aa ");
+  assert_round(&files, "<mask_1>a<mask_2><unk_2><unk_102>", "2 108 3 4 104 1", "a");
+  assert_pair(&files, "a", "aa", "108 108 107 1", "0 0 0 0");
+  files.tokenizer_config = file_of("{\"offset\":0}", "tokenizer_config.json");
+  assert_refused(&files, VKF_ERROR_UNSUPPORTED, "offset: expected 103");
+  files.tokenizer_config = (vkf_text_file){0};
+  files.spm = file_of_bytes(&other, "spiece.model");
+  assert_refused(&files, VKF_ERROR_FORMAT, "found <unk> with the id 0 of 8");
 }
 
 /* ByT5: no file has its pieces. Ids are those of transformers 5.12. */
@@ -242,16 +277,6 @@ static void pieces_are_bytes(void **state) {
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
-
-static void assert_refused(const vkf_text_files *files, vkf_status want, const char *words) {
-  vkf_env env;
-  vkf_env_init(&env, NULL);
-  vkf_text_tokenizer *tokenizer = NULL;
-  assert_int_equal(vkf_text_tokenizer_create(&env, files, &tokenizer), want);
-  assert_null(tokenizer);
-  if (!strstr(env.message, words)) fail_msg("expected \"%s\" in \"%s\"", words, env.message);
-  assert_int_equal(env.live_bytes, 0);
-}
 
 /* What a class has where tokenizer_config.json does not say. */
 static void defaults(void **state) {
@@ -394,6 +419,7 @@ int main(void) {
       cmocka_unit_test(byte_level_and_wordpiece),
       cmocka_unit_test(pairs_of_texts),
       cmocka_unit_test(defaults),
+      cmocka_unit_test(pegasus),
       cmocka_unit_test(pieces_are_bytes),
       cmocka_unit_test(refused_by_name),
       cmocka_unit_test(damaged_sentencepiece),
