@@ -9,7 +9,7 @@ enum { N_ARRAYS = 4 };
 
 static int32_t ids[130] = {5, 6, 7, 8, 9, 10}, outside[] = {5, 6, 7, 150, 9, 10}, negative[] = {5, -1, 7, 8, 9, 10},
                second_empty[] = {1, 0, 1, 0, 0, 0};
-static int64_t large[] = {5, 6, (int64_t)1 << 40, 8, 9, 10};
+static int64_t large[] = {5, 6, (int64_t)1 << 31, 8, 9, 10};
 static float numbers[6];
 
 #define IDS(name, rows, length, data) \
@@ -32,7 +32,7 @@ static const row of_both[] = {
     {{IDS("input_ids", 2, 3, negative), TARGET}, VKF_ERROR_ARGUMENT, "input_ids[0,1] is -1, expected an id"},
     {{{"input_ids", VKF_I64, 2, {2, 3}, large}, TARGET},
      VKF_ERROR_ARGUMENT,
-     "input_ids[0,2] is 1099511627776, expected a number of 32 bits"},
+     "input_ids[0,2] is 2147483648, expected a number of 32 bits"},
     {{{"input_ids", VKF_F32, 2, {2, 3}, numbers}, TARGET},
      VKF_ERROR_ARGUMENT,
      "input_ids: expected I32 or I64, found F32"},

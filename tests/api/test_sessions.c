@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/opened.h"
 #include "support/driver.h"
 
 #define SHIPPED VKF_SOURCE_DIR "/models/en-es"
@@ -592,6 +593,45 @@ static void stopped_slots_go_on(void **state) {
   vkf_model_close(&model);
 }
 
+/* Whether the session's plans have to make room for batches of 32 x n rows. */
+static bool is_made(driver *d, vkf_session *session, uint32_t n, vkf_bucket **out) {
+  const vkf_need_sizes need = {.B = 32 * n, .S = 8, .R = 32 * n, .keys = 8};
+  const uint64_t before = d->context->env.n_allocations;
+  driver_ok(d, vkf_engine_bucket_get(&session->plan_cache, &need, 0, out));
+  return d->context->env.n_allocations > before;
+}
+
+/* Plans of 32 sizes, those that were used last; each request has its own. */
+static void plans_are_kept(void **state) {
+  enum { MOST = 32 };
+  driver *d = *state;
+  vkf_model *model = NULL;
+  vkf_session *session = NULL;
+  vkf_bucket *bucket = NULL;
+  const vkf_cached_plan *plain = NULL, *again = NULL, *projected = NULL;
+  vkf_plan_request request = {.stage = VKF_STAGE_ENCODE, .mask = true, .attentions = true};
+  driver_ok(d, vkf_model_open(d->device, VKF_SOURCE_DIR "/tests/golden/bert", &model));
+  driver_ok(d, vkf_session_create(model, NULL, &session));
+  for (uint32_t n = 1; n <= MOST; n++) assert_true(is_made(d, session, n, &bucket));
+  assert_false(is_made(d, session, 1, &bucket)); /* now the second one is the oldest */
+  assert_true(is_made(d, session, MOST + 1, &bucket));
+  assert_false(is_made(d, session, 1, &bucket));
+  assert_true(is_made(d, session, 2, &bucket));
+  driver_ok(d, vkf_engine_plan_get(&session->plan_cache, bucket, &request, &plain));
+  driver_ok(d, vkf_engine_plan_get(&session->plan_cache, bucket, &request, &again));
+  assert_ptr_equal(again, plain);
+  request.projections = true;
+  driver_ok(d, vkf_engine_plan_get(&session->plan_cache, bucket, &request, &projected));
+  assert_ptr_not_equal(projected, plain);
+  uint64_t bytes = vkf_engine_bucket_bytes(&session->plan_cache, bucket).plans;
+  assert_false(is_made(d, session, 1, &bucket));
+  driver_ok(d, vkf_engine_plan_get(&session->plan_cache, bucket, &request, &projected));
+  bytes += vkf_engine_bucket_bytes(&session->plan_cache, bucket).plans;
+  assert_int_equal(vkf_engine_plan_cache_bytes(&session->plan_cache).plans, bytes);
+  vkf_session_destroy(&session);
+  vkf_model_close(&model);
+}
+
 static void bad_arguments(void **state) {
   driver *d = *state;
   vkf_model *model = NULL;
@@ -612,4 +652,4 @@ DRIVER_MAIN(DRIVER_TEST_PLAIN(threads_have_the_bits_of_one), DRIVER_TEST(threads
             DRIVER_TEST(a_model_that_closes_waits), DRIVER_TEST(a_callback_runs_another_session),
             cmocka_unit_test(a_log_uses_sessions_while_the_model_closes),
             DRIVER_TEST(a_child_drops_what_its_parent_made), DRIVER_TEST(calls_are_stopped),
-            DRIVER_TEST(stopped_slots_go_on), DRIVER_TEST(bad_arguments))
+            DRIVER_TEST(stopped_slots_go_on), DRIVER_TEST(plans_are_kept), DRIVER_TEST(bad_arguments))

@@ -187,6 +187,14 @@ static void truncated_and_copied(void **state) {
   }
 }
 
+/* Gives the bytes of a slot the checksum of what they have now. */
+static void stamp(char *bytes, size_t n) {
+  uint64_t checksum = 0;
+  memcpy(bytes + 8, &checksum, sizeof checksum);
+  checksum = vkf_hash_bytes(vkf_hash_bytes(VKF_HASH_START, bytes, 56), bytes + 56, n - 56);
+  memcpy(bytes + 8, &checksum, sizeof checksum);
+}
+
 static void saved_and_restored(void **state) {
   for (size_t f = 0; f < VKF_COUNT(folders); f++) {
     bench b;
@@ -213,6 +221,15 @@ static void saved_and_restored(void **state) {
     const vkf_array *none = vkf_result_find(empty, "bytes");
     ok(&b, vkf_session_restore(b.session, 0, none->data, none->shape[0]));
     assert_null(vkf_session_ids(b.session, 0, NULL));
+    for (size_t at = 56; at <= 56 + 4 * (b.has_encoder ? 13 : 0); at += 4 * 13) { /* its first id, that of its source */
+      static const int32_t far = 1 << 30;
+      char *changed = bytes->data;
+      memcpy(changed + at, &far, sizeof far);
+      stamp(changed, bytes->shape[0]);
+      refused(&b, vkf_session_restore(b.session, 0, changed, bytes->shape[0]), VKF_ERROR_ARGUMENT,
+              at > 56 ? "source[0,0] is 1073741824" : "ids[0,0] is 1073741824");
+      memcpy(changed + at, b.ids, sizeof far);
+    }
     vkf_session_destroy(&b.session);
     b.session = first;
     vkf_result_destroy(&saved);
@@ -297,13 +314,11 @@ static void what_does_not_belong(void **state) {
   refused(&c, vkf_session_restore(c.session, 0, bytes, n), VKF_ERROR_ARGUMENT, "at most 2 ids");
   vkf_session_destroy(&c.session);
   /* an id of a source, in bytes with a right checksum: this model has no encoder */
-  uint64_t n_ids, n_source = 1, checksum = 0;
+  uint64_t n_ids, n_source = 1;
   memcpy(&n_ids, bytes + 32, sizeof n_ids);
   memmove(bytes + 56 + 4 * n_ids + 4, bytes + 56 + 4 * n_ids, n - 56 - 4 * n_ids);
-  memcpy(bytes + 8, &checksum, sizeof checksum);
   memcpy(bytes + 40, &n_source, sizeof n_source);
-  checksum = vkf_hash_bytes(vkf_hash_bytes(VKF_HASH_START, bytes, 56), bytes + 56, n + 4 - 56);
-  memcpy(bytes + 8, &checksum, sizeof checksum);
+  stamp(bytes, n + 4);
   refused(&b, vkf_session_restore(b.session, 1, bytes, n + 4), VKF_ERROR_ARGUMENT, "0 of a source, found 3 and 1");
   memcpy(bytes, a->data, n);
   ok(&b, vkf_session_restore(b.session, 1, bytes, n)); /* the bytes are good */
@@ -369,8 +384,16 @@ static float *numbers_of(char *bytes, const char *name) {
 
 /* A bias of minus infinity is an id that never comes, not a wrong result; no other number that is not finite is. */
 static void an_id_may_never_come(void **state) {
-  static const float biases[] = {-INFINITY, INFINITY, NAN};
   enum { BARRED = 7 };
+  static const struct {
+    const char *tensor;
+    float number;
+    const char *says; /* NULL: it is right */
+  } rows[] = {{"final_logits_bias", -INFINITY, NULL},
+              {"final_logits_bias", INFINITY, "logits: expected finite numbers, found inf"},
+              {"final_logits_bias", NAN, "logits: expected finite numbers, found nan"},
+              {"model.encoder.layers.1.final_layer_norm.bias", INFINITY,
+               "encoder_last_hidden_state: expected finite numbers, found inf"}};
   bench b;
   vkf_result *config = NULL, *weights = NULL;
   open_bench(&b, *state, MARIAN);
@@ -380,17 +403,18 @@ static void an_id_may_never_come(void **state) {
   const vkf_memory_file files[] = {{"config.json", text->data, text->shape[0]},
                                    {"model.safetensors", numbers->data, numbers->shape[0]}};
   const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = N, .source_tokens = 6};
-  for (size_t i = 0; i < sizeof biases / sizeof *biases; i++) {
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {1, 4}, b.source},
                                 {"decoder_input_ids", VKF_I32, 2, {1, N}, b.ids}};
     bench other = b;
     vkf_result *result = NULL;
-    numbers_of(numbers->data, "final_logits_bias")[BARRED] = biases[i];
+    float *number = numbers_of(numbers->data, rows[i].tensor) + BARRED, before = *number;
+    *number = rows[i].number;
     driver_ok(*state, vkf_model_open_memory(b.d->device, files, 2, NULL, &other.model));
     driver_ok(*state, vkf_session_create(other.model, &params, &other.session));
     const vkf_status ran = vkf_session_run(other.session, inputs, 2, NULL, &result);
-    if (i > 0)
-      refused(&other, ran, VKF_ERROR_NUMERIC, "logits: expected finite numbers");
+    if (rows[i].says)
+      refused(&other, ran, VKF_ERROR_NUMERIC, rows[i].says);
     else
       ok(&other, ran);
     begin(&other, 0);
@@ -408,6 +432,7 @@ static void an_id_may_never_come(void **state) {
     vkf_result_destroy(&result);
     vkf_session_destroy(&other.session);
     vkf_model_close(&other.model);
+    *number = before;
   }
   vkf_result_destroy(&weights);
   vkf_result_destroy(&config);
@@ -453,6 +478,8 @@ static void bad_arguments(void **state) {
   ok(&b, vkf_session_step(b.session));
   expect(&b, 0, 1, 1, "after all that was refused");
   refused(&b, vkf_session_feed(b.session, 0, many, N + 8, 1), VKF_ERROR_ARGUMENT, "at most 30 more ids");
+  ok(&b, vkf_session_feed(b.session, 0, b.ids, 1, 1));
+  refused(&b, vkf_session_save(b.session, 0, &result), VKF_ERROR_ARGUMENT, "found 2 of 3");
   assert_null(vkf_session_logits(b.session, 1, NULL));
   assert_null(vkf_session_logits(b.session, 9, NULL));
   assert_null(vkf_session_logits(NULL, 0, NULL));
