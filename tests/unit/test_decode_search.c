@@ -573,6 +573,30 @@ static void beams_need_a_sequence(void **state) {
   }
 }
 
+/* Of phrases that are begun the one that is furthest counts. */
+static void begun_phrases(void **state) {
+  (void)state;
+  static const int32_t first[] = {1, 2, 3}, second[] = {2, 4}, third[] = {5}, ids[] = {5, 1, 2};
+  const vkf_id_list lists[] = {{first, 3}, {second, 2}, {third, 1}};
+  assert_int_equal(vkf_decode_phrases_met(&(vkf_id_lists){.lists = lists, .n = 3}, ids, 3), 1 + 2);
+}
+
+static void low_ids_first(const int32_t *history, uint32_t length, uint32_t n_vocab, float *scores) {
+  (void)history, (void)length;
+  for (uint32_t v = 0; v < n_vocab; v++) scores[v] = -(float)v;
+}
+
+/* Nothing may follow what the first group takes; the second one has a sequence. */
+static void a_group_without_a_sequence(void **state) {
+  (void)state;
+  run *r = begin(low_ids_first, 5, 1,
+                 "{\"num_beams\":2,\"num_beam_groups\":2,\"diversity_penalty\":9,\"max_new_tokens\":2,"
+                 "\"bad_words_ids\":[[0,0],[0,1],[0,2],[0,3],[0,4]],\"bos_token_id\":4,\"eos_token_id\":3}");
+  if (go(r)) fail_msg("%s", env.message);
+  assert_memory_equal(r->out.sequences, ((const int32_t[]){4, 1, 1}), 3 * sizeof(int32_t));
+  end(r);
+}
+
 /* Beams that are stopped before they have as many sequences as they should. */
 static void beams_stop_with_few_sequences(void **state) {
   (void)state;
@@ -1218,6 +1242,8 @@ int main(void) {
                                      cmocka_unit_test(words_that_cannot_appear),
                                      cmocka_unit_test(beams_need_a_sequence),
                                      cmocka_unit_test(beams_stop_with_few_sequences),
+                                     cmocka_unit_test(begun_phrases),
+                                     cmocka_unit_test(a_group_without_a_sequence),
                                      cmocka_unit_test(words_in_a_prompt),
                                      cmocka_unit_test(a_beginning_pulls),
                                      cmocka_unit_test(a_pull_revives_no_id),

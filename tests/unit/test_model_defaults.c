@@ -194,6 +194,7 @@ static void keys_that_are_written(void **state) {
       EACH("BartForConditionalGeneration", "scale_embedding", "true"),
       EACH("BartForConditionalGeneration", "tie_word_embeddings", "false"),
       EACH("BertModel", "hidden_act", "\"gelu_new\""),
+      {"BertModel", "{\"hidden_act\":\"gelu_new\"}", "hidden_act", "\"quick_gelu\""},
       EACH("BertModel", "layer_norm_eps", "0.25"),
       EACH("BertModel", "type_vocab_size", "1"),
       EACH("BertForMaskedLM", "tie_word_embeddings", "false"),

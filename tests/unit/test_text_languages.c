@@ -271,15 +271,22 @@ static void marian(void **state) {
   (void)state;
   vkf_env env;
   int32_t begin = 0;
-  vkf_text_files files = {
-      .spm = read_file(FOLDER, "sentencepiece.bpe.model"),
-      .target_spm = read_file(FOLDER, "sentencepiece.bpe.model"),
-      .vocab = file_of("{\"</s>\":0,\"<unk>\":1,\">>fr<<\":2,\">>es<<\":3,\"\xE2\x96\x81\":4}", "v"),
-      .config = file_of("{\"model_type\":\"marian\"}", "config.json")};
+  char vocab[400], longest[193] = ""; /* one character too many for the list */
+  memset(longest, 'a', sizeof longest - 1);
+  snprintf(vocab, sizeof vocab, "{\"</s>\":0,\"<unk>\":1,\">>fr<<\":2,\">>es<<\":3,\"\xE2\x96\x81\":4,\">>%s<<\":5}",
+           longest);
+  vkf_text_files files = {.spm = read_file(FOLDER, "sentencepiece.bpe.model"),
+                          .target_spm = read_file(FOLDER, "sentencepiece.bpe.model"),
+                          .vocab = file_of(vocab, "v"),
+                          .config = file_of("{\"model_type\":\"marian\"}", "config.json")};
   vkf_text_tokenizer *tokenizer = open_files(&env, &files);
+  assert_int_equal(vkf_text_tokenizer_special(tokenizer).unk, 1); /* vocab.json's */
   assert_ids_of(tokenizer, &env, ">>es<< Z", "3 4 1 0");
   assert_int_equal(choose(tokenizer, "fr", NULL, NULL), VKF_ERROR_ARGUMENT);
   if (!strstr(env.message, "target languages only")) fail_msg("%s", env.message);
+  vkf_env_clear(&env);
+  assert_int_equal(choose(tokenizer, NULL, "xx", NULL), VKF_ERROR_ARGUMENT);
+  if (!strstr(env.message, "such as fr, es; found \"xx\"")) fail_msg("%s", env.message);
   vkf_env_clear(&env);
   assert_int_equal(choose(tokenizer, NULL, "fr", &begin), VKF_OK);
   assert_int_equal(begin, -1);
