@@ -20,8 +20,8 @@ static int print_json(const scores *s, size_t i, double score, const int32_t *id
     json_array_append_new(tokens, json_pack("{s:i, s:s, s:o}", "id", ids[t], "token", piece ? piece : "", "logprob",
                                             tool_json_float(logprobs[t])));
   }
-  return tool_print_json_line(json_pack("{s:s, s:s, s:s, s:f, s:o}", "format", format, "source", s->sources.at[i],
-                                        "target", s->targets.at[i], "score", score, "tokens", tokens));
+  return tool_print_json_line(json_pack("{s:s, s:s, s:s, s:o, s:o}", "format", format, "source", s->sources.at[i],
+                                        "target", s->targets.at[i], "score", tool_json_real(score), "tokens", tokens));
 }
 
 /* Pairs [first, first + n). */

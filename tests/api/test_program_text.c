@@ -756,11 +756,47 @@ static void test_embed(void **state) {
   free(states);
 }
 
-PROGRAM_MAIN(word_models, cmocka_unit_test(test_prompts), cmocka_unit_test(test_whole_characters),
-             cmocka_unit_test(test_beams_and_encoder), cmocka_unit_test(test_sampling),
-             cmocka_unit_test(test_languages), cmocka_unit_test(test_batches), cmocka_unit_test(test_top_logprobs),
-             cmocka_unit_test(test_no_id_is_allowed), cmocka_unit_test(test_full_prompts),
-             cmocka_unit_test(test_refused), cmocka_unit_test(test_fill_mask), cmocka_unit_test(test_classify),
-             cmocka_unit_test(test_pairs), cmocka_unit_test(test_words_of_bytes), cmocka_unit_test(test_embed_dense),
-             cmocka_unit_test(test_embed_poolings), cmocka_unit_test(test_embed), cmocka_unit_test(test_embed_folders),
-             cmocka_unit_test(test_embed_npy), cmocka_unit_test(test_images))
+/* A target that the model's own bias rules out has no probability, which JSON has no number for. */
+static void test_score_of_nothing(void **state) {
+  (void)state;
+  enum { MAX_ARRAYS = 128, BARRED = 9 };
+  vkf_context *context = NULL;
+  vkf_result *model = NULL;
+  char path[256];
+  size_t n = 0;
+  assert_int_equal(program_run("cp -r $T/marian $T/barred && chmod -R u+w $T/barred && echo w5 | tee $T/source > "
+                               "$T/likely && echo w9 > $T/never"),
+                   0);
+  snprintf(path, sizeof path, "%s/barred/model.safetensors", program_folder);
+  program_ok(NULL, vkf_context_create(NULL, &context));
+  program_ok(context, vkf_arrays_read(context, path, &model));
+  vkf_array arrays[MAX_ARRAYS];
+  n = vkf_result_count(model);
+  assert_between(n, 1, MAX_ARRAYS);
+  for (size_t i = 0; i < n; i++) {
+    arrays[i] = *vkf_result_at(model, i);
+    if (strcmp(arrays[i].name, "final_logits_bias") == 0) ((float *)arrays[i].data)[BARRED] = -INFINITY;
+  }
+  program_ok(context, vkf_arrays_write(context, path, arrays, n));
+  vkf_result_destroy(&model);
+  vkf_context_destroy(&context);
+  must_print("$V score $T/source $T/never -m $T/barred", "-inf\n");
+  json_t *never = line_of("$V score $T/source $T/never -m $T/barred --json", 0);
+  json_t *likely = line_of("$V score $T/source $T/likely -m $T/barred --json", 0);
+  const json_t *token = json_array_get(json_object_get(never, "tokens"), 0);
+  assert_int_equal(json_integer_value(json_object_get(token, "id")), BARRED);
+  assert_true(json_is_null(json_object_get(token, "logprob")) && json_is_null(json_object_get(never, "score")));
+  assert_true(json_real_value(json_object_get(likely, "score")) < 0);
+  json_decref(likely);
+  json_decref(never);
+  assert_int_equal(program_run("rm -r $T/barred $T/source $T/likely $T/never"), 0);
+}
+
+PROGRAM_MAIN(word_models, cmocka_unit_test(test_score_of_nothing), cmocka_unit_test(test_prompts),
+             cmocka_unit_test(test_whole_characters), cmocka_unit_test(test_beams_and_encoder),
+             cmocka_unit_test(test_sampling), cmocka_unit_test(test_languages), cmocka_unit_test(test_batches),
+             cmocka_unit_test(test_top_logprobs), cmocka_unit_test(test_no_id_is_allowed),
+             cmocka_unit_test(test_full_prompts), cmocka_unit_test(test_refused), cmocka_unit_test(test_fill_mask),
+             cmocka_unit_test(test_classify), cmocka_unit_test(test_pairs), cmocka_unit_test(test_words_of_bytes),
+             cmocka_unit_test(test_embed_dense), cmocka_unit_test(test_embed_poolings), cmocka_unit_test(test_embed),
+             cmocka_unit_test(test_embed_folders), cmocka_unit_test(test_embed_npy), cmocka_unit_test(test_images))
