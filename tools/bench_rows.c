@@ -9,16 +9,6 @@ tool_sizes bench_sizes(const tool_sizes *given, size_t fallback) {
   return given->n ? *given : (tool_sizes){.at = {fallback}, .n = 1};
 }
 
-/* An argument as a shell reads it back. */
-static void append_word(char *text, size_t size, const char *word) {
-  size_t n = strlen(text);
-  const bool plain = word[strcspn(word, " \t\n;|&<>()$`\"'*?~#\\[]{}!")] == 0 && word[0];
-  n += (size_t)snprintf(text + n, size - n, plain ? " %s" : " '", word);
-  for (const char *c = word; !plain && *c && n + 8 < size; c++)
-    n += (size_t)snprintf(text + n, size - n, *c == '\'' ? "'\\''" : "%c", *c);
-  if (!plain && n + 2 < size) snprintf(text + n, size - n, "'");
-}
-
 static bool is_of(const tool_option *option, const tool_option_group *group) {
   return option >= group->options && option < group->options + group->n_options;
 }
@@ -50,7 +40,7 @@ static void make_command(const bench *b, const vkf_bench_row *row, char *text, s
     if (!is_repeated(g->option, is_kernel)) continue;
     size_t n = strlen(text);
     snprintf(text + n, size - n, " --%s", g->option->name);
-    if (g->text) append_word(text, size, g->text);
+    if (g->text) tool_append_word(text, size, g->text);
   }
 }
 

@@ -317,6 +317,8 @@ int tool_inputs_read(tool_session *session, const char *path, tool_inputs *in);
 void tool_inputs_finish(tool_inputs *in);
 /* Has the name something before this end? */
 bool tool_ends_with(const char *name, const char *end);
+/* Adds a space and an argument as a shell reads it back; what text[size] has no room for is left out. */
+void tool_append_word(char *text, size_t size, const char *word);
 int tool_write_file(const char *path, const void *data, size_t size);
 /* Takes `json`, which may be NULL (out of memory). */
 int tool_write_json(const char *path, json_t *json);

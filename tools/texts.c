@@ -107,6 +107,15 @@ int tool_columns(const char *text) {
   return columns;
 }
 
+void tool_append_word(char *text, size_t size, const char *word) {
+  size_t n = strlen(text);
+  const bool plain = word[strcspn(word, " \t\n;|&<>()$`\"'*?~#\\[]{}!")] == 0 && word[0];
+  n += (size_t)snprintf(text + n, size - n, plain ? " %s" : " '", word);
+  for (const char *c = word; !plain && *c && n + 8 < size; c++)
+    n += (size_t)snprintf(text + n, size - n, *c == '\'' ? "'\\''" : "%c", *c);
+  if (!plain && n + 2 < size) snprintf(text + n, size - n, "'");
+}
+
 bool tool_ends_with(const char *name, const char *end) {
   const size_t n = strlen(name), m = strlen(end);
   return n > m && strcmp(name + n - m, end) == 0;

@@ -101,13 +101,20 @@ int validate_replay(tool_session *session, const tool_args *args, const char *de
 
 /* ---- bisect ------------------------------------------------------------------------------------------------------ */
 
+/* An option and its value, if it has one. */
+static void append_option(char *text, size_t size, const char *option, const char *value) {
+  tool_append_word(text, size, option);
+  if (value) tool_append_word(text, size, value);
+}
+
 static void make_command(const tool_args *args, const char *folder, const vkf_device_info *info, char *text,
                          size_t size) {
-  size_t n = (size_t)snprintf(text, size, "vkformer validate --replay '%s' --device %s%s", folder, info->alias,
-                              args->deterministic ? " --deterministic" : "");
-  if (args->limits && n < size) n += (size_t)snprintf(text + n, size - n, " --limits '%s'", args->limits);
-  for (size_t i = 0; i < args->icd_files.n && n < size; i++)
-    n += (size_t)snprintf(text + n, size - n, " --icd '%s'", args->icd_files.at[i]);
+  snprintf(text, size, "vkformer validate");
+  append_option(text, size, "--replay", folder);
+  append_option(text, size, "--device", info->alias);
+  if (args->deterministic) append_option(text, size, "--deterministic", NULL);
+  if (args->limits) append_option(text, size, "--limits", args->limits);
+  for (size_t i = 0; i < args->icd_files.n; i++) append_option(text, size, "--icd", args->icd_files.at[i]);
 }
 
 static int write_readme(const char *folder, const json_t *node) {

@@ -581,6 +581,18 @@ static void test_validate(void **state) {
       {"$V validate --replay $T/nosuch", 4, "", "nosuch/node.json: cannot be opened"},
   };
   PROGRAM_ROWS(rows);
+#ifdef VKF_WRONG_EXP
+  /* The command that it prints is one for a shell, whatever the names. */
+  static const program_row quoted[] = {
+      {"mkdir \"$T/it's\" && echo '{}' > \"$T/it's/a b.json\" && cd $T && LD_PRELOAD=" VKF_WRONG_EXP
+       " $V validate $G/marian --bisect -o \"it's/\\$(found)\" --icd \"it's/a b.json\" > bisect.txt",
+       1, "", NULL},
+      {"cd $T && vkformer() { $V \"$@\"; } && eval \"$(sed -n 's/^    //p' bisect.txt)\"", 0, ", within its bound\n",
+       NULL},
+      {"cd $T && grep -F \"$(sed -n 's/^    //p' bisect.txt)\" \"it's\"/*/README.txt", 0, "--icd 'it'", ""},
+  };
+  PROGRAM_ROWS(quoted);
+#endif
 }
 
 PROGRAM_MAIN(prepare, cmocka_unit_test(test_help), cmocka_unit_test(test_usage), cmocka_unit_test(test_devices),
