@@ -14,6 +14,12 @@
 
 #include "doctor.h"
 
+#ifdef _WIN32
+#define BETWEEN_PATHS ";"
+#else
+#define BETWEEN_PATHS ":"
+#endif
+
 enum { MAX_MANIFESTS = 64 };
 
 typedef struct manifests {
@@ -53,11 +59,11 @@ static void add_path(manifests *m, const char *path) {
 static void add_list(manifests *m, const char *list, const char *inside) {
   char path[4096];
   while (list && *list) {
-    const size_t n = strcspn(list, ":");
+    const size_t n = strcspn(list, BETWEEN_PATHS);
     const int size = snprintf(path, sizeof path, "%.*s%s", (int)n, list, inside);
     struct stat found;
     if (n > 0 && size < (int)sizeof path && (!inside[0] || stat(path, &found) == 0)) add_path(m, path);
-    list += n + (list[n] == ':');
+    list += n + (list[n] != 0);
   }
 }
 
@@ -218,6 +224,14 @@ void tool_doctor_drivers(tool_visit *d) {
   find_all(&m, d);
   for (size_t i = 0; i < m.n; i++) {
     struct stat facts;
+    if (strstr(m.at[i], BETWEEN_PATHS)) { /* of --icd: the loader would split it */
+      tool_add_finding(d, TOOL_HEALTH_FAULT, "driver", "give the file or folder another name",
+                       "%s: expected a driver manifest whose path has no '" BETWEEN_PATHS
+                       "', at which the Vulkan loader splits its list, found one",
+                       m.at[i]);
+      free(m.at[i]);
+      continue;
+    }
     if (stat(m.at[i], &facts) == 0 && !S_ISREG(facts.st_mode)) { /* who reads a pipe waits for who writes to it */
       tool_add_finding(d, TOOL_HEALTH_FAULT, "driver", "correct the variable or option that names it",
                        "%s: expected a driver manifest, found a %s", m.at[i],

@@ -74,6 +74,13 @@ vkf_status vkf_gpu_manifests_push(vkf_env *env, const char *const *files, size_t
   static const char *const variables[] = {"VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"};
   size_t v = 0;
   while (v + 1 < VKF_COUNT(variables) && !getenv(variables[v])) ++v;
+  for (size_t i = 0; i < n_files; ++i)
+    if (strstr(files[i], BETWEEN_PATHS))
+      return vkf_env_fail(env, VKF_ERROR_FILE,
+                          "%s: expected a driver manifest whose path has no '" BETWEEN_PATHS
+                          "', at which the Vulkan loader splits its list, found one; give the file or folder another "
+                          "name",
+                          files[i]);
 
   vkf_status st = VKF_OK;
   vkf_text text;
