@@ -481,6 +481,10 @@ static void test_heads_that_align(void **state) {
           &(vkf_generate_params){VKF_GENERATE_PARAMS_INIT, .config_json = "{\"max_new_tokens\": 1}"}, &found),
       VKF_ERROR_ARGUMENT);
   assert_non_null(strstr(last_message(f->context), "found none in 1 texts"));
+  const vkf_generate_params behind = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"max_new_tokens\": 1}",
+                                      .alignments = true, .align_heads = "2:4"};
+  assert_int_equal(vkf_session_translate(session_of(model), none, 1, &behind, &found), VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(last_message(f->context), "expected layers 0 to 2 and heads 0 to 3, found 2:4"));
   close_model(&model);
 }
 

@@ -230,15 +230,34 @@ static void pads_allow_nothing(driver *d, vkf_model *model, const vkf_shortlist 
   static int32_t ids[] = {385, 262, 16, 1, 0, 0}, mask[] = {1, 1, 1, 1, 0, 0};
   vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {1, 6}, ids}, {"attention_mask", VKF_I32, 2, {1, 6}, mask}};
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,
-                                      .config_json = "{\"num_beams\": 1, \"max_new_tokens\": 3}", .scores = true,
-                                      .shortlist = list};
+                                      .config_json =
+                                          "{\"num_beams\": 1, \"max_new_tokens\": 3, "
+                                          "\"forced_bos_token_id\": 999}",
+                                      .scores = true, .shortlist = list};
   vkf_result *padded = NULL, *alone = NULL;
   driver_ok(d, vkf_session_generate(session_of(model), inputs, 2, &params, &padded));
   inputs[0].shape[1] = 4;
   driver_ok(d, vkf_session_generate(session_of(model), inputs, 1, &params, &alone));
   same_rows(alone, padded, 0, 1, 0);
+  assert_int_equal(vkf_result_i32(alone, "sequences", NULL)[1], 999); /* which no id of the source allows */
   vkf_result_destroy(&padded);
   vkf_result_destroy(&alone);
+}
+
+/* More beams than the list has ids get the first ones of the vocabulary, too. */
+static void few_ids_are_enough(driver *d, vkf_model *model, const char *path) {
+  enum { BEAMS = 16 };
+  vkf_shortlist *list = NULL;
+  vkf_result *result = NULL;
+  driver_ok(d, vkf_shortlist_open(model, path, 0, 1, &list));
+  const vkf_generate_params params = {
+      VKF_GENERATE_PARAMS_INIT,
+      .config_json = "{\"num_beams\": 16, \"num_return_sequences\": 16, \"max_new_tokens\": 1}", .shortlist = list};
+  driver_ok(d, vkf_session_translate(session_of(model), texts, 1, &params, &result));
+  const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
+  for (size_t i = 0; i < BEAMS; i++) assert_true(isfinite(scores[i]));
+  vkf_result_destroy(&result);
+  vkf_shortlist_close(&list);
 }
 
 /* Only the rows of the list are computed: as if all others were suppressed before the log-softmax, and the same bits
@@ -282,6 +301,7 @@ static void test_short_lists(void **state) {
     vkf_result_destroy(&together);
   }
   pads_allow_nothing(d, model, list);
+  few_ids_are_enough(d, model, path);
   vkf_shortlist_close(&list);
   close_model(&model);
   unlink(path);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "engine/opened.h"
+#include "model/internal.h"
 #include "support/tokenizers.h"
 #include "task/parts.h"
 
@@ -61,6 +62,35 @@ static void cuts(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* Of a text with a character that fits in no part there is no part at all. */
+static void a_character_that_is_too_long(void **state) {
+  (void)state;
+  static const char json[] =
+      "{\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"%\"}, \"content\": \"aaaaa\"},"
+      "\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \".\"}, \"behavior\": \"Isolated\", "
+      "\"invert\": false}, \"model\": {\"type\": \"WordLevel\", \"vocab\": {\"<unk>\": 0, \"a\": 1}, \"unk_token\": "
+      "\"<unk>\"}}";
+  static const char *const texts[] = {"aaa", "aaa a%", "aaa aa"};
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  vkf_net net = {0};
+  vkf_model model = {.net = &net};
+  vkf_session session = {.env = &env, .model = &model, .tokenizer = {.env = &env, .shared = &model.tokenizer}};
+  const vkf_text_files files = {.tokenizer = file_of(json, "tokenizer.json")};
+  const vkf_part_rules rules = {.max_ids = 4, .long_texts = VKF_LONG_SPLIT, .skip_refused = true};
+  vkf_parts parts;
+  pthread_mutex_init(&model.tokenizer.lock, NULL);
+  if (vkf_text_tokenizer_create(&env, &files, &model.tokenizer.text)) fail_msg("%s", env.message);
+  if (vkf_task_parts_make(&session, texts, 3, &rules, &parts)) fail_msg("%s", env.message);
+  assert_int_equal(parts.n, 3);
+  for (size_t i = 0; i < 3; i++) assert_int_equal(parts.at[i].text, i == 0 ? 0 : 2);
+  assert_int_equal(parts.skipped[1], VKF_SKIP_LONG);
+  vkf_task_parts_finish(&parts);
+  vkf_text_tokenizer_destroy(&model.tokenizer.text);
+  pthread_mutex_destroy(&model.tokenizer.lock);
+  assert_int_equal(env.live_bytes, 0);
+}
+
 /* How many ids of two texts are left, as tokenizers 0.23.1 leaves them ("longest_first"). */
 static void pairs_are_shortened(void **state) {
   (void)state;
@@ -97,7 +127,8 @@ static void pairs_are_shortened(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(cuts), cmocka_unit_test(pairs_are_shortened)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(cuts), cmocka_unit_test(a_character_that_is_too_long),
+                                     cmocka_unit_test(pairs_are_shortened)};
   alarm(60); /* a cut that does not end */
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
