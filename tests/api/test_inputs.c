@@ -137,6 +137,18 @@ static void test_run_and_generate(void **state) {
   close_model(&model);
 }
 
+static void test_more_images_than_a_grid_has(void **state) {
+  driver *d = *state;
+  vkf_model *model = NULL;
+  vkf_result *result = NULL;
+  driver_ok(d, vkf_model_open(d->device, VKF_SOURCE_DIR "/tests/golden/vit", &model));
+  const vkf_array many = {"pixel_values", VKF_F32, 4, {65536, 3, 32, 32}, numbers};
+  const vkf_status status = vkf_session_run(session_of(model), &many, 1, NULL, &result);
+  expect(d, "run", status, VKF_ERROR_ARGUMENT, "expected F32 of shape [1 to 65535,3,32,32], found F32 of [65536",
+         result);
+  close_model(&model);
+}
+
 static void test_generation_keys(void **state) {
   static const struct {
     const char *config;
@@ -370,7 +382,8 @@ static void test_texts(void **state) {
   close_model(&model);
 }
 
-DRIVER_MAIN(DRIVER_TEST(test_run_and_generate), DRIVER_TEST(test_generation_keys),
-            DRIVER_TEST(test_prompts_and_length_limits), DRIVER_TEST(test_default_lengths),
-            DRIVER_TEST(test_pads_without_a_mask), DRIVER_TEST(test_a_masked_token_is_read),
-            DRIVER_TEST(test_classes_behind_an_encoder), DRIVER_TEST(test_a_hole_is_not_seen), DRIVER_TEST(test_texts))
+DRIVER_MAIN(DRIVER_TEST(test_run_and_generate), DRIVER_TEST(test_more_images_than_a_grid_has),
+            DRIVER_TEST(test_generation_keys), DRIVER_TEST(test_prompts_and_length_limits),
+            DRIVER_TEST(test_default_lengths), DRIVER_TEST(test_pads_without_a_mask),
+            DRIVER_TEST(test_a_masked_token_is_read), DRIVER_TEST(test_classes_behind_an_encoder),
+            DRIVER_TEST(test_a_hole_is_not_seen), DRIVER_TEST(test_texts))
