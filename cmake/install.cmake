@@ -67,11 +67,13 @@ endif()
 file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/vkformer.pc @ONLY CONTENT [[
 prefix=${pcfiledir}/@up@
+libdir=${prefix}@CMAKE_INSTALL_LIBDIR@
+includedir=${prefix}@CMAKE_INSTALL_INCLUDEDIR@
 Name: vkformer
 Description: @PROJECT_DESCRIPTION@
 Version: @PROJECT_VERSION@
-@requires@Libs: -L${prefix}@CMAKE_INSTALL_LIBDIR@ @libs@
-Cflags: -I${prefix}@CMAKE_INSTALL_INCLUDEDIR@
+@requires@Libs: -L${libdir} @libs@
+Cflags: -I${includedir}
 ]])
 install(FILES ${PROJECT_BINARY_DIR}/vkformer.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/vkformer)
