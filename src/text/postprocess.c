@@ -85,7 +85,7 @@ static vkf_status load_pair(vkf_text_loader *loader, const json_t *json, const c
 /* Between two texts, RoBERTa has its separator twice, and no types. */
 static vkf_status load_around(vkf_text_loader *loader, const json_t *json, bool is_roberta, vkf_text_step *step) {
   static const int32_t bert_types[] = {0, 0, 0, 1, 1};
-  int32_t cls, sep, *ids = vkf_arena_alloc(loader->arena, 6, sizeof(*ids));
+  int32_t cls = 0, sep = 0, *ids = vkf_arena_alloc(loader->arena, 6, sizeof(*ids));
   if (ids == NULL) return VKF_ERROR_MEMORY;
   VKF_CALL(load_pair(loader, json, "cls", &cls));
   VKF_CALL(load_pair(loader, json, "sep", &sep));
