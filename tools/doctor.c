@@ -125,7 +125,8 @@ static void look_at_cache(tool_visit *d) {
                      "nothing is kept between runs: checks and the probe run at each start");
   else if (kept.is_refused)
     tool_add_finding(d, TOOL_HEALTH_WARNING, "cache", elsewhere,
-                     "%s: another user could have written it, so it is not used", kept.cache_folder);
+                     "%s: it is no folder, or another user could have written it, so it is not used",
+                     kept.cache_folder);
   else if (!kept.can_write)
     tool_add_finding(d, TOOL_HEALTH_WARNING, "cache", elsewhere,
                      "%s: cannot be written: checks and the probe run at each start, and tuning is lost",

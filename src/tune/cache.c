@@ -135,10 +135,12 @@ bool vkf_tune_cache_usable(vkf_env *env, const char *folder) {
   return false;
 }
 
-/* A cache is never written through a pipe or a link, as it is never read through one. */
-static bool is_replaceable(vkf_env *env, const char *path) {
+/* A cache is never written through a pipe or a link, as it is never read through one. A file of another user goes
+ * first: where root replaced it, the new one would be that user's, too, and never be read. */
+static bool make_replaceable(vkf_env *env, const char *path) {
   struct stat facts;
-  if (lstat(path, &facts) != 0 || S_ISREG(facts.st_mode)) return true;
+  if (lstat(path, &facts) != 0) return true;
+  if (S_ISREG(facts.st_mode)) return facts.st_uid == geteuid() || unlink(path) == 0;
   vkf_env_log(env, VKF_LOG_WARNING, "%s: not written: it is no regular file", path);
   return false;
 }
@@ -146,7 +148,7 @@ static bool is_replaceable(vkf_env *env, const char *path) {
 bool vkf_tune_cache_write(vkf_env *env, const char *folder, const char *name, const char *bytes, size_t n_bytes) {
   char *path = vkf_tune_cache_usable(env, folder) ? join(env, folder, name) : NULL;
   const vkf_file_part part = {bytes, n_bytes};
-  if (path && !is_replaceable(env, path)) {
+  if (path && !make_replaceable(env, path)) {
     vkf_env_free(env, path);
     return false;
   }

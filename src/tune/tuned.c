@@ -142,7 +142,7 @@ static vkf_status fail_unkept(const vkf_tuning *t) {
                       : t->refused_folder ? t->refused_folder
                                           : "none",
                       t->cache_folder     ? ", which cannot be written"
-                      : t->refused_folder ? ", which is not this user's alone"
+                      : t->refused_folder ? ", which is no folder of this user alone"
                                           : "");
 }
 

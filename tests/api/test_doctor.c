@@ -164,6 +164,7 @@ static void test_nowhere_to_write(void **state) {
       {"grep -c '\"advice\": \"set VKF_CACHE_DIR to a folder' $T/text", 0, "1\n", ""},
       {"mkdir $T/open && chmod 777 $T/open && VKF_CACHE_DIR=$T/open $V doctor 2>/dev/null", 0,
        "another user could have written it, so it is not used", ""},
+      {"VKF_CACHE_DIR=$T/text $V doctor 2>/dev/null", 0, "/text: it is no folder, or another user could", ""},
   };
   PROGRAM_ROWS(rows);
 }

@@ -377,6 +377,8 @@ static void files_of_others_are_not_read(void **state) {
     assert_int_equal(chown(path, 12345, 12345), 0);
     assert_false(reads("one"));
     assert_non_null(strstr(last_line, "another user"));
+    assert_true(vkf_tune_cache_write(&env, cache, "it", "two", 3)); /* and what replaces it is this user's */
+    assert_true(reads("two"));
   }
   remove_cache();
 }
