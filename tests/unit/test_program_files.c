@@ -67,7 +67,7 @@ static void test_pipes_as_options(void **state) {
       {"$P bench --merge $T/pipe.json --html $T/o", 4, "", "pipe.json: " NOBODY},
       {"$P bench matmul:5,12,16 --variant matmul-naive-m1n1 --no-roofs --shader $T/pipe.comp", 4, NULL,
        "pipe.comp: expected a file, found something else"},
-      {"$P devices --icd $T/pipe.json", 4, "", "pipe.json: " NOBODY},
+      {"$P devices --icd $T/pipe.json", 4, "", "pipe.json: expected a file, found a pipe: "},
       {"test -e $T/o", 1, "", ""},
   };
   PROGRAM_ROWS(rows);
