@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,9 +32,28 @@ static const char died[] =
     "in the cache folder)";
 static const char put_off[] = "put off"; /* nothing could run */
 
+static const char since[] = " since "; /* behind a mark: start_of() its process */
+
+/* When a process began, in ticks of the system's clock, where Linux says it (proc(5), field 22 of stat); else 0. It
+ * tells a process from one that had its number before: that of a container is always 1. */
+static unsigned long long start_of(int process) {
+  char path[64], text[1024] = "";
+  snprintf(path, sizeof path, "/proc/%d/stat", process);
+  FILE *file = fopen(path, "r");
+  if (!file) return 0;
+  const size_t n = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  text[n] = 0;
+  const char *at = strrchr(text, ')'); /* behind the name, field 2, which may have spaces */
+  for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
+  return at ? strtoull(at, NULL, 10) : 0;
+}
+
 /* Whether the process that wrote a mark still runs: this one, or another that opens the device now. */
-static bool is_under_way(int process) {
-  return process > 0 && (kill(process, 0) == 0 || errno == EPERM);
+static bool is_under_way(int process, const char *found) {
+  const char *at = strstr(found, since);
+  return process > 0 && (kill(process, 0) == 0 || errno == EPERM) &&
+         (!at || strtoull(at + sizeof since - 1, NULL, 10) == start_of(process));
 }
 
 /* The result that the cache has of a check, found by its text. False: it has none; *mark is left alone, or becomes the
@@ -43,11 +63,11 @@ static bool find(const vkf_tuning *t, const char *text, vkf_check_result *result
   int process = 0;
   if (!found || !strcmp(found, put_off)) return false;
   if (sscanf(found, among, &process) == 1) {
-    if (!is_under_way(process)) *mark = alone;
+    if (!is_under_way(process, found)) *mark = alone;
     return false;
   }
   if (sscanf(found, alone, &process) == 1 || sscanf(found, again, &process) == 1) {
-    if (is_under_way(process)) return false;
+    if (is_under_way(process, found)) return false;
     if (process > 0 && sscanf(found, alone, &process) == 1) {
       *mark = again;
       return false;
@@ -77,7 +97,11 @@ static bool is_settled(vkf_tuning *t, vkf_check check, const char **mark) {
 
 /* Before checks run: keeps a mark (`among`, `alone` or `again`) in place of the result of each. */
 static vkf_status begin(vkf_tuning *t, vkf_tuned_check *checks, size_t n, const char *mark) {
-  for (size_t i = 0; i < n; i++) snprintf(checks[i].found, sizeof checks[i].found, mark, (int)getpid());
+  const int process = (int)getpid();
+  for (size_t i = 0; i < n; i++) {
+    const int at = snprintf(checks[i].found, sizeof checks[i].found, mark, process);
+    snprintf(checks[i].found + at, sizeof checks[i].found - (size_t)at, "%s%llu", since, start_of(process));
+  }
   return vkf_tune_keep_checks(t, checks, n);
 }
 

@@ -479,6 +479,33 @@ static void a_check_that_ends_the_process(void **state) {
 
 /* A device that is lost in a check is lost twice: among all of them and in the guilty one. Memory that is short shows
  * nothing. */
+/* A mark says when its process began: in a container that is started again each process has the number 1. */
+static void the_number_of_a_process_comes_again(void **state) {
+  (void)state;
+#ifdef __linux__ /* elsewhere the number is all that is known of a process */
+  static const char fields[] =
+      "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
+      "%llu";
+  char folder[] = "/tmp/vkformer-checks-XXXXXX", mark[96];
+  unsigned long long start = 0;
+  driver d;
+  FILE *file = fopen("/proc/self/stat", "r");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, fields, &start), 1);
+  fclose(file);
+  assert_non_null(mkdtemp(folder));
+  open_with_cache(&d, folder);
+  snprintf(mark, sizeof mark, "begun alone again by process %d since %llu", getpid(), start);
+  reopen_with(&d, folder, mark);
+  assert_string_equal(kept_of_shuffle(&d), ""); /* tried again, which shows that it holds */
+  snprintf(mark, sizeof mark, "begun alone again by process %d since %llu", getpid(), start - 1);
+  reopen_with(&d, folder, mark);
+  expect_no_shuffle(&d, ended_text);
+  driver_close(&d);
+  finish_cache(folder);
+#endif
+}
+
 static void a_check_that_loses_the_device(void **state) {
   (void)state;
   char folder[] = "/tmp/vkformer-checks-XXXXXX", ended[64], kept[64];
@@ -580,5 +607,6 @@ DRIVER_MAIN(DRIVER_TEST(everything_holds), DRIVER_TEST(full_subgroups_are_requir
             cmocka_unit_test(facts_that_say_too_much), cmocka_unit_test(shaders_that_do_not_compile),
             cmocka_unit_test(kernels_that_do_not_compile), cmocka_unit_test(a_lost_device_refutes_nothing),
             cmocka_unit_test(a_kept_failure_counts), cmocka_unit_test(a_check_that_ends_the_process),
-            cmocka_unit_test(a_check_that_loses_the_device), cmocka_unit_test(what_runs_alone_and_ends_the_process),
+            cmocka_unit_test(the_number_of_a_process_comes_again), cmocka_unit_test(a_check_that_loses_the_device),
+            cmocka_unit_test(what_runs_alone_and_ends_the_process),
             cmocka_unit_test(a_start_that_was_ended_refuses_no_mode))
