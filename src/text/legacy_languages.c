@@ -71,23 +71,26 @@ static vkf_status put_pieces(vkf_text_legacy *o, size_t first, size_t offset) {
 }
 
 /* The ids are <pad> </s> <mask_1> <mask_2> <unk_2> to <unk_102>, then the pieces that follow <pad> </s> in the file,
- * <unk> first. Those of pretraining are special (https://github.com/google-research/pegasus, ops). */
+ * <unk> first. Pretraining alone uses the ids 2 to 104 (Zhang et al. 2020, "PEGASUS"), so they are special. */
 static vkf_status number_pegasus(vkf_text_legacy *o) {
   enum { OFFSET = 103, N_FIRST = 4 };
   static const char *const first[N_FIRST] = {"<pad>", "</s>", "<mask_1>", "<mask_2>"};
   const json_t *offset = json_object_get(o->config, "offset");
   if (offset != NULL && json_integer_value(offset) != OFFSET)
-    return vkf_env_fail(o->loader->env, VKF_ERROR_UNSUPPORTED, "%s: offset: expected %d",
-                        o->files->tokenizer_config.name, OFFSET);
+    return vkf_env_fail(o->loader->env, VKF_ERROR_UNSUPPORTED, "%s: offset: expected %d, found %lld",
+                        o->files->tokenizer_config.name, OFFSET, (long long)json_integer_value(offset));
   if (o->spm->n_pieces < 3 || o->spm->unk_id != 2)
     return vkf_env_fail(o->loader->env, VKF_ERROR_FORMAT,
                         "%s: expected the pieces <pad>, </s> and <unk> first, found <unk> with the id %zu of %zu",
                         o->files->spm.name, o->spm->unk_id, o->spm->n_pieces);
   for (size_t id = 0; id < OFFSET + 2; id++) {
     char token[32];
-    snprintf(token, sizeof(token), "<unk_%zu>", id - 2);
-    VKF_CALL(put(o, id < N_FIRST ? first[id] : token, id));
-    if (id >= 2) VKF_CALL(vkf_text_legacy_add_token(o, id < N_FIRST ? first[id] : token, id, false));
+    if (id < N_FIRST)
+      snprintf(token, sizeof(token), "%s", first[id]);
+    else
+      snprintf(token, sizeof(token), "<unk_%zu>", id - 2);
+    VKF_CALL(put(o, token, id));
+    if (id >= 2) VKF_CALL(vkf_text_legacy_add_token(o, token, id, false));
   }
   return put_pieces(o, 2, OFFSET);
 }

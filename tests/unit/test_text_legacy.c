@@ -238,7 +238,7 @@ static void pegasus(void **state) {
   assert_round(&files, "<mask_1>a<mask_2><unk_2><unk_102>", "2 108 3 4 104 1", "a");
   assert_pair(&files, "a", "aa", "108 108 107 1", "0 0 0 0");
   files.tokenizer_config = file_of("{\"offset\":0}", "tokenizer_config.json");
-  assert_refused(&files, VKF_ERROR_UNSUPPORTED, "offset: expected 103");
+  assert_refused(&files, VKF_ERROR_UNSUPPORTED, "offset: expected 103, found 0");
   files.tokenizer_config = (vkf_text_file){0};
   files.spm = file_of_bytes(&other, "spiece.model");
   assert_refused(&files, VKF_ERROR_FORMAT, "found <unk> with the id 0 of 8");
