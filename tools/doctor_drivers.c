@@ -218,26 +218,32 @@ static void add_device(tool_visit *d, const json_t *device) {
   if (!n_wrong) *(is_cpu ? &d->n_software : &d->n_gpus) += 1;
 }
 
+/* Whether the loader cannot be given this manifest; says why. */
+static bool refuse(tool_visit *d, const char *path) {
+  struct stat facts;
+  if (strstr(path, BETWEEN_PATHS)) { /* of --icd: the loader would split it */
+    tool_add_finding(d, TOOL_HEALTH_FAULT, "driver", "give the file or folder another name",
+                     "%s: expected a driver manifest whose path has no '" BETWEEN_PATHS
+                     "', at which the Vulkan loader splits its list, found one",
+                     path);
+    return true;
+  }
+  if (stat(path, &facts) != 0 || S_ISREG(facts.st_mode)) return false;
+  /* Whoever reads a pipe waits for somebody who writes to it. */
+  tool_add_finding(d, TOOL_HEALTH_FAULT, "driver", "correct the variable or option that names it",
+                   "%s: expected a driver manifest, found a %s", path,
+                   S_ISDIR(facts.st_mode)    ? "folder"
+                   : S_ISFIFO(facts.st_mode) ? "pipe"
+                                             : "device");
+  return true;
+}
+
 void tool_doctor_drivers(tool_visit *d) {
   manifests m = {{0}, 0};
   char why[512];
   find_all(&m, d);
   for (size_t i = 0; i < m.n; i++) {
-    struct stat facts;
-    if (strstr(m.at[i], BETWEEN_PATHS)) { /* of --icd: the loader would split it */
-      tool_add_finding(d, TOOL_HEALTH_FAULT, "driver", "give the file or folder another name",
-                       "%s: expected a driver manifest whose path has no '" BETWEEN_PATHS
-                       "', at which the Vulkan loader splits its list, found one",
-                       m.at[i]);
-      free(m.at[i]);
-      continue;
-    }
-    if (stat(m.at[i], &facts) == 0 && !S_ISREG(facts.st_mode)) { /* who reads a pipe waits for who writes to it */
-      tool_add_finding(d, TOOL_HEALTH_FAULT, "driver", "correct the variable or option that names it",
-                       "%s: expected a driver manifest, found a %s", m.at[i],
-                       S_ISDIR(facts.st_mode)    ? "folder"
-                       : S_ISFIFO(facts.st_mode) ? "pipe"
-                                                 : "device");
+    if (refuse(d, m.at[i])) {
       free(m.at[i]);
       continue;
     }

@@ -66,9 +66,10 @@ static bool find(const vkf_tuning *t, const char *text, vkf_check_result *result
     if (!is_under_way(process, found)) *mark = alone;
     return false;
   }
-  if (sscanf(found, alone, &process) == 1 || sscanf(found, again, &process) == 1) {
+  const bool is_first = sscanf(found, alone, &process) == 1;
+  if (is_first || sscanf(found, again, &process) == 1) {
     if (is_under_way(process, found)) return false;
-    if (process > 0 && sscanf(found, alone, &process) == 1) {
+    if (is_first && process > 0) {
       *mark = again;
       return false;
     }
@@ -98,10 +99,10 @@ static bool is_settled(vkf_tuning *t, vkf_check check, const char **mark) {
 /* Before checks run: keeps a mark (`among`, `alone` or `again`) in place of the result of each. */
 static vkf_status begin(vkf_tuning *t, vkf_tuned_check *checks, size_t n, const char *mark) {
   const int process = (int)getpid();
-  for (size_t i = 0; i < n; i++) {
-    const int at = snprintf(checks[i].found, sizeof checks[i].found, mark, process);
-    snprintf(checks[i].found + at, sizeof checks[i].found - (size_t)at, "%s%llu", since, start_of(process));
-  }
+  char begun[64];
+  snprintf(begun, sizeof begun, mark, process);
+  const unsigned long long start = start_of(process);
+  for (size_t i = 0; i < n; i++) snprintf(checks[i].found, sizeof checks[i].found, "%s%s%llu", begun, since, start);
   return vkf_tune_keep_checks(t, checks, n);
 }
 

@@ -477,8 +477,6 @@ static void a_check_that_ends_the_process(void **state) {
   finish_cache(folder);
 }
 
-/* A device that is lost in a check is lost twice: among all of them and in the guilty one. Memory that is short shows
- * nothing. */
 /* A mark says when its process began: in a container that is started again each process has the number 1. */
 static void the_number_of_a_process_comes_again(void **state) {
   (void)state;
@@ -506,6 +504,8 @@ static void the_number_of_a_process_comes_again(void **state) {
 #endif
 }
 
+/* A device that is lost in a check is lost twice: among all of them and in the guilty one. Memory that is short shows
+ * nothing. */
 static void a_check_that_loses_the_device(void **state) {
   (void)state;
   char folder[] = "/tmp/vkformer-checks-XXXXXX", ended[64], kept[64];
