@@ -88,18 +88,19 @@ static vkf_status begin_steps(vkf_generation *g, uint32_t edits, uint32_t k) {
   const vkf_generation_params *p = &g->params;
   const vkf_net_info *info = vkf_model_net_info(g->session->model->net);
   const bool beams = p->config->num_beams > 1, has_encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  const bool forks = vkf_decode_search_forks(p->config, has_encoder);
   const uint32_t n_slots = vkf_decode_batch_slots(p->config, p->n_seats);
-  const vkf_steps_params params = {.n_sources = p->n_seats,
-                                   .each = n_slots / p->n_seats,
-                                   .slot_tokens = (uint32_t)p->limit,
-                                   .source_tokens = has_encoder ? p->n_source : 0,
-                                   .has_holes = p->has_holes,
-                                   .edits = edits,
-                                   .short_head = p->shortlist ? &g->short_head : NULL,
-                                   .head = {.ancestry = vkf_decode_search_forks(p->config, has_encoder),
-                                            .log_softmax = beams,
-                                            .renormalize = beams && p->config->renormalize_logits,
-                                            .top_k = k}};
+  const vkf_steps_params params = {
+      .n_sources = p->n_seats,
+      .each = n_slots / p->n_seats,
+      .slot_tokens = (uint32_t)p->limit,
+      .source_tokens = has_encoder ? p->n_source : 0,
+      .has_holes = p->has_holes,
+      .shares_rows = !forks,
+      .edits = edits,
+      .short_head = p->shortlist ? &g->short_head : NULL,
+      .head = {
+          .ancestry = forks, .log_softmax = beams, .renormalize = beams && p->config->renormalize_logits, .top_k = k}};
   VKF_CALL(vkf_engine_steps_init(&g->steps, g->session, &params));
   if (!p->top_logprobs && g->steps.values) return VKF_OK;
   size_t n = 0;
@@ -163,6 +164,9 @@ vkf_status vkf_engine_generation_put(vkf_generation *g, uint32_t n, const uint32
     input.scores = g->params.scores;
     VKF_CALL(vkf_decode_batch_put(&g->batch, seats[i], &input));
     if (g->params.shortlist) vkf_engine_short_head_set(&g->short_head, seats[i], source, i);
+    for (uint32_t c = 0; g->steps.cache_rows.n && c < copies; c++) /* without beams a search has one slot */
+      vkf_engine_cache_rows_want(&g->steps.cache_rows, seats[i] * copies + c,
+                                 g->batch.searches[seats[i] * copies + c].capacity);
     for (uint32_t c = 0; g->params.top_logprobs && c < copies; c++) g->logprobs.lengths[seats[i] * copies + c] = 0;
   }
   if (!source) return VKF_OK;

@@ -86,6 +86,8 @@ vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_s
   if (!p->head.top_k && (p->edits || p->head.log_softmax)) s->output = "scores";
   VKF_CALL(allocate(s));
   if (p->head.ancestry) VKF_CALL(allocate_beams(s));
+  if (p->shares_rows && !is_gpu)
+    VKF_CALL(vkf_engine_cache_rows_init(&s->cache_rows, session->env, s->caps.R, s->caps.keys));
   if (p->source_tokens) VKF_CALL(allocate_sources(s, p->has_holes));
   return VKF_OK;
 }
@@ -97,6 +99,7 @@ void vkf_engine_steps_finish(vkf_steps *s) {
                  s->cross_spans, s->ids,         s->positions, s->out_rows,      s->edit_offsets, s->values,
                  s->top_ids,     s->rows,        s->places,    s->edits};
   for (size_t i = 0; i < VKF_COUNT(all); i++) vkf_env_free(s->session->env, all[i]);
+  vkf_engine_cache_rows_finish(&s->cache_rows, s->session->env);
   *s = (vkf_steps){0};
 }
 
@@ -176,6 +179,11 @@ static uint32_t outs_of(const vkf_search_row *row, uint32_t n_ids) {
   return n_ids > others ? n_ids - others : 0;
 }
 
+/* The first key of a row's sequence in its row of the cache. */
+static uint32_t first_key(const vkf_steps *s, const vkf_search_row *row) {
+  return s->cache_rows.n ? s->cache_rows.places[row->slot].first : 0;
+}
+
 static submit cut(const vkf_steps *s, const vkf_batch_step *step, uint32_t first) {
   submit part = {.first = first, .n_source = 1};
   for (uint32_t r = first; r < step->n_rows && part.n_ids < s->most_rows; r++) {
@@ -186,7 +194,7 @@ static submit cut(const vkf_steps *s, const vkf_batch_step *step, uint32_t first
     part.n_out += outs_of(row, part.n_last);
     part.has_logits |= row->logits != NULL;
     part.longest = VKF_MAX(part.longest, part.n_last);
-    part.keys = VKF_MAX(part.keys, row->past + part.n_last);
+    part.keys = VKF_MAX(part.keys, first_key(s, row) + row->past + part.n_last);
     if (s->sources) part.n_source = VKF_MAX(part.n_source, s->sources[row->slot / s->each].keys);
   }
   return part;
@@ -252,6 +260,8 @@ static void describe_rows(vkf_steps *s, const vkf_batch_step *step, const submit
     vkf_model_positions(s->session->model->net, &tokens, s->positions + at);
     memcpy(s->ids + at, row->ids, n * sizeof *s->ids);
     s->spans[r] = (vkf_span){.row = at, .queries = n, .past = row->past, .keys = row->past + n, .slot = row->slot};
+    if (s->cache_rows.n) s->spans[r].slot = s->cache_rows.places[row->slot].row;
+    s->spans[r].first = first_key(s, row);
     if (s->sources) {
       s->cross_spans[r] = s->sources[row->slot / s->each];
       s->cross_spans[r].row = at;
@@ -413,6 +423,7 @@ vkf_status vkf_engine_steps_run(vkf_steps *s, const vkf_batch_step *step) {
   for (uint32_t r = 0; s->short_head && r < step->n_rows; r++) s->places[r] = step->rows[r].slot / s->each;
   if (s->short_head && s->short_head->is_stale) s->short_plan = NULL;
   if (s->short_head) VKF_CALL(vkf_engine_short_head_ready(s->short_head, s->places, step->n_rows));
+  if (s->cache_rows.n) vkf_engine_cache_rows_place(&s->cache_rows);
   if (s->ancestry) reorder(s, step);
   for (uint32_t r = 0, n_out = 0; r < step->n_rows;) {
     submit part;

@@ -1,15 +1,16 @@
 /* steps: packed steps over slots of one cache on the device.
  *
- * A slot is a row of the cache of keys and values: one sequence, or a beam of one. A step runs ids of any number of
- * slots, prompts and single ids side by side, without pads: in one submit, or in several where they are more than
- * `most_rows`. An encoder-decoder has a source for every `each` slots; encoding one puts its cross keys and values into
- * the cache. Beams are reordered by an ancestry table, never by moving caches: ancestry[r][s] says which slot holds the
- * key that row r has at position s. Invariant: a step allocates nothing once its plan is there.
+ * A slot is one sequence, or a beam of one, with a row of the cache of keys and values, or a part of one. A step runs
+ * ids of any number of slots, prompts and single ids side by side, without pads: in one submit, or in several where
+ * they are more than `most_rows`. An encoder-decoder has a source for every `each` slots; encoding one puts its cross
+ * keys and values into the cache. Beams are reordered by an ancestry table, never by moving caches: ancestry[r][s] says
+ * which slot holds the key that row r has at position s. Invariant: a step allocates nothing once its plan is there.
  */
 #ifndef VKF_ENGINE_STEPS_H
 #define VKF_ENGINE_STEPS_H
 
 #include "decode/batch.h"
+#include "engine/cache_rows.h"
 #include "engine/opened.h"
 #include "engine/short_head.h"
 
@@ -17,6 +18,7 @@ typedef struct vkf_steps_params {
   uint32_t n_sources, each;            /* slots: n_sources * each */
   uint32_t slot_tokens, source_tokens; /* tokens that a slot and a source hold at least; source_tokens 0: no encoder */
   bool is_own;                         /* a cache of its own, not one that the plan cache keeps */
+  bool shares_rows;                    /* the caller says what each slot needs: `cache_rows` */
   bool has_holes;                      /* there may be holes between the tokens of a source */
   uint32_t edits;                      /* that a row has at most */
   vkf_short_head *short_head;          /* the caller's; NULL: the head has all its rows */
@@ -34,6 +36,7 @@ typedef struct vkf_steps {
   int32_t *source_mask;                /* [n_sources][S cap]; NULL: no holes between tokens */
   int32_t *ancestry, *ancestry_next;   /* [R][keys cap], by row; NULL: no beams */
   uint32_t *row_of;                    /* [R]: the row of a slot in the last step */
+  vkf_cache_rows cache_rows;           /* n 0: slot s has row s of the cache, as on all GPUs, which it would not help */
   vkf_span *spans, *cross_spans;       /* [R]: of a submit */
   int32_t *ids, *positions, *out_rows; /* [most_rows] */
   uint32_t *edit_offsets;              /* [R + 1] */
