@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/batch_split.h"
+#include "engine/deal.h"
 
 enum { MOST_ROWS = 256, MOST_ROWS_OF_GPU = 512 }; /* of a submit, unless there are more slots */
 
@@ -88,6 +89,10 @@ vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_s
   if (p->head.ancestry) VKF_CALL(allocate_beams(s));
   if (p->shares_rows && !is_gpu)
     VKF_CALL(vkf_engine_cache_rows_init(&s->cache_rows, session->env, s->caps.R, s->caps.keys));
+  if (!p->head.ancestry && !is_gpu) {
+    s->dealt = vkf_env_alloc(session->env, s->caps.R, sizeof *s->dealt);
+    if (!s->dealt) return VKF_ERROR_MEMORY;
+  }
   if (p->source_tokens) VKF_CALL(allocate_sources(s, p->has_holes));
   return VKF_OK;
 }
@@ -97,7 +102,7 @@ void vkf_engine_steps_finish(vkf_steps *s) {
   if (s->is_own) vkf_engine_bucket_destroy(&s->session->plan_cache, &s->bucket);
   void *all[] = {s->sources,     s->source_mask, s->ancestry,  s->ancestry_next, s->row_of,       s->spans,
                  s->cross_spans, s->ids,         s->positions, s->out_rows,      s->edit_offsets, s->values,
-                 s->top_ids,     s->rows,        s->places,    s->edits};
+                 s->top_ids,     s->rows,        s->places,    s->edits,         s->dealt};
   for (size_t i = 0; i < VKF_COUNT(all); i++) vkf_env_free(s->session->env, all[i]);
   vkf_engine_cache_rows_finish(&s->cache_rows, s->session->env);
   *s = (vkf_steps){0};
@@ -317,7 +322,8 @@ static vkf_status write_inputs(vkf_steps *s, const vkf_cached_plan *cached, cons
   VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_MASK, &all, s->source_mask));
   VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, dims, s->ids));
   VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
-  VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_SPANS, dims, s->spans));
+  if (s->dealt) vkf_engine_deal(s->spans, part->n, s->dealt);
+  VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_SPANS, dims, s->dealt ? s->dealt : s->spans));
   VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_CROSS_SPANS, dims, s->cross_spans));
   if (s->ancestry)
     VKF_CALL(

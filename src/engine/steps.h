@@ -38,6 +38,7 @@ typedef struct vkf_steps {
   uint32_t *row_of;                    /* [R]: the row of a slot in the last step */
   vkf_cache_rows cache_rows;           /* n 0: slot s has row s of the cache, as on all GPUs, which it would not help */
   vkf_span *spans, *cross_spans;       /* [R]: of a submit */
+  vkf_span *dealt;                     /* [R]: spans in the order of deal.h; NULL: on a GPU, and with an ancestry */
   int32_t *ids, *positions, *out_rows; /* [most_rows] */
   uint32_t *edit_offsets;              /* [R + 1] */
   const char *output;                  /* what `values` gets: all scores; NULL: candidates, or nothing */
