@@ -76,9 +76,9 @@ void main() {
   const Place me = place_in(i / HEADS, i % HEADS, t0);
   if (t0 >= me.span.queries) return;
 #else
-  const uint t0 = gl_WorkGroupID.x * gl_WorkGroupSize.x, T = place_of(t0).span.queries;
+  const uint t0 = gl_WorkGroupID.x * gl_WorkGroupSize.x, T = lane_place(t0).span.queries;
   if (t0 >= T) return;
-  const Place me = place_of(min(t0 + gl_LocalInvocationID.x, T - 1));
+  const Place me = lane_place(min(t0 + gl_LocalInvocationID.x, T - 1));
   const uint last = min(t0 + gl_WorkGroupSize.x, T) - 1;
 #endif
   const uint row = row_of(me), end = keys_until(me, last);

@@ -168,10 +168,10 @@ void look(Place first, uint s0, uint last, uint end, out bool any, out bool all)
 
 void main() {
   const uint t0 = gl_WorkGroupID.x * SUBGROUP_SIZE, lane = gl_LocalInvocationID.x;
-  const Place first = place_of(t0);
+  const Place first = lane_place(t0);
   const uint T = first.span.queries;
   if (t0 >= T) return;
-  const Place me = place_of(min(t0 + lane, T - 1));
+  const Place me = lane_place(min(t0 + lane, T - 1));
   const uint row = row_of(me), last = min(t0 + SUBGROUP_SIZE, T) - 1, end = keys_until(me, last);
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   if ((p.q_stride | p.q_column) % 2 == 0) { // gathers, too, take as long for 64 bits a lane as for 32

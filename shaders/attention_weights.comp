@@ -36,7 +36,7 @@ float products(uint qi, uint from) {
 void main() {
   const uint t = gl_GlobalInvocationID.x;
   if (t >= dim[p.queries]) return;
-  Place me = place_of(t);
+  Place me = lane_place(t);
   if (t >= me.span.queries) me.span.keys = 0;
   const uint qi = at[0].x + row_of(me) * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   const uint out0 = at[OUT].x + ((me.seq * HEADS + me.head) * p.out_queries + t) * p.out_keys;

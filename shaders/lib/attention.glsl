@@ -48,6 +48,10 @@ Place place_in(uint seq, uint head, uint t) {
 
 Place place_of(uint t) { return place_in(gl_WorkGroupID.z, gl_WorkGroupID.y, t); }
 
+// In kernels with a lane for each query. Drivers of CPUs give each thread a run of neighbouring workgroups. Heads are
+// last, because all have as much to do: so every thread gets a part of each sequence.
+Place lane_place(uint t) { return place_in(gl_WorkGroupID.y, gl_WorkGroupID.z, t); }
+
 // In kernels with a workgroup for each query. If there are more queries than the grid may have in x, the others are in
 // y, behind the heads.
 Place query_place() {

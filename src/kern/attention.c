@@ -28,8 +28,8 @@ void vkf_kern_attention_grid_by_query(const vkf_variant *v, uint32_t stage, cons
 void vkf_kern_attention_grid_by_lane(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   (void)stage;
   g[0] = VKF_CEIL_DIV(p->attention.queries, vkf_kern_workgroup(v));
-  g[1] = p->attention.heads;
-  g[2] = p->attention.batch;
+  g[1] = p->attention.batch;
+  g[2] = p->attention.heads;
 }
 
 void vkf_kern_attention_grid_by_head(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {

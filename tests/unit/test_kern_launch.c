@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "kern/attention.h"
 #include "kern/family.h"
 #include "shared/constants.h"
 #include "support/problems.h"
@@ -121,13 +122,15 @@ static void grid_covers(void **state) {
                             v->family == &vkf_family_subgroup_per_query || v->family == &vkf_family_uniform_keys;
         const uint32_t queries = is_one ? 1 : v->tile.attention.rows ? v->tile.attention.rows : vkf_kern_workgroup(v);
         assert_true(grid[0] * queries >= m && (grid[0] - 1) * queries < m);
-        assert_int_equal(grid[1], 2);
+        const bool by_lane = v->family->grid == vkf_kern_attention_grid_by_lane;
+        assert_int_equal(grid[1], by_lane ? 3 : 2);
+        assert_int_equal(grid[2], by_lane ? 2 : 3);
       } else {
         assert_true(grid[0] == m ||
                     (grid[0] * vkf_kern_workgroup(v) >= m && (grid[0] - 1) * vkf_kern_workgroup(v) < m));
         assert_int_equal(grid[1], strstr(v->family->name, "columns") ? VKF_CEIL_DIV(p.rows.width, 4 * 64) : 1);
       }
-      assert_int_equal(grid[2], attention && v->family != &vkf_family_heads ? 3 : 1);
+      if (!attention || v->family == &vkf_family_heads) assert_int_equal(grid[2], 1);
     }
     const vkf_problem empty = problem(v->op, 0, 64);
     uint32_t grid[3] = {9, 9, 9};
