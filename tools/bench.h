@@ -11,9 +11,6 @@
 #include "bench_figures.h"
 #include "program.h"
 
-/* Of the document that --json prints (docs/json.md). */
-#define BENCH_FORMAT "vkformer-bench/1"
-
 typedef struct bench {
   const tool_args *args;
   tool_session session;

@@ -189,11 +189,11 @@ json_t *bench_document(const bench *b) {
   char date[32];
   tool_date(date);
   const bench_peaks *p = &b->peaks;
-  json_t *document = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:o, s:o, s:o, s:o}, s:O}", "format", BENCH_FORMAT,
-                               "device", info->name, "driver", info->driver, "version", vkf_version(), "commit",
-                               tool_commit, "date", date, "peak", "gflops", tool_json_real(p->gflops), "matrix_gflops",
-                               tool_json_real(p->matrix_gflops), "cached_gbytes", tool_json_real(p->cached_gbytes),
-                               "gbytes", tool_json_real(p->gbytes), "rows", b->rows);
+  json_t *document = json_pack(
+      "{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:o, s:o, s:o, s:o}, s:O}", "format", "vkformer-bench/1", "device", info->name,
+      "driver", info->driver, "version", vkf_version(), "commit", tool_commit, "date", date, "peak", "gflops",
+      tool_json_real(p->gflops), "matrix_gflops", tool_json_real(p->matrix_gflops), "cached_gbytes",
+      tool_json_real(p->cached_gbytes), "gbytes", tool_json_real(p->gbytes), "rows", b->rows);
   if (json_array_size(b->refused) > 0) json_object_set(document, "refused", b->refused);
   return document;
 }

@@ -238,6 +238,7 @@ static const tool_option options[] = {
     {"list", 0, TOOL_FLAG, offsetof(tool_args, list), NULL, "for doctor itself: only list their devices"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
+
 const tool_command tool_doctor = {
     .name = "doctor",
     .summary = "Say what this machine lacks to compute, and what to do",

@@ -12,7 +12,6 @@
 #include "gpu/gpu.h"
 #include "model/model.h"
 #include "op/backend.h"
-#include "op/compare.h"
 #include "text/tokenizer.h"
 #include "tune/tuning.h"
 

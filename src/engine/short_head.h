@@ -11,7 +11,7 @@
 #ifndef VKF_ENGINE_SHORT_HEAD_H
 #define VKF_ENGINE_SHORT_HEAD_H
 
-#include "decode/batch.h"
+#include "decode/processors.h"
 #include "decode/shortlist.h"
 #include "engine/opened.h"
 

@@ -289,6 +289,7 @@ const vkf_family vkf_family_top_k_lanes = {.name = "lanes",
                                            .fit = fit_texels,
                                            .loop_turns = top_k_lanes_turns,
                                            .n_texels = 1};
+
 /* Columns that one workgroup looks at. */
 enum { TOP_K_SPLIT = 4096 };
 

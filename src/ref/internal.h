@@ -12,9 +12,6 @@
 
 #include "ref/ref.h"
 
-/* What an operation may lose where its result is below the normal numbers (devices may flush them). */
-#define VKF_TINY 0x1p-126
-
 static inline const float *vkf_ref_row(const vkf_view *view, size_t row) {
   return (const float *)view->data + row * view->stride[0];
 }

@@ -7,6 +7,9 @@
 #include "ref/q8.h"
 #include "shared/constants.h"
 
+/* What an operation may lose where its result is below the normal numbers (devices may flush them). */
+#define TINY 0x1p-126
+
 /* Row `row` of the errors of input i, as of its values. */
 static const float *error_row(const vkf_view *errors, int i, size_t row) {
   return vkf_ref_row(&errors[i], row);
@@ -143,7 +146,7 @@ static void propagate_embed(const vkf_call *call, const vkf_view *errors, float 
         double scale = table == 0 ? (double)p->scale : 1;
         y += scale * (double)vkf_ref_row(&call->in[2 * table + 1], row)[i];
         error += fabs(scale) * (double)error_row(errors, 2 * table + 1, row)[i];
-        if (!first || scale != 1) error += 0x1p-24 * (fabs(y) + error) + VKF_TINY;
+        if (!first || scale != 1) error += 0x1p-24 * (fabs(y) + error) + TINY;
         first = false;
       }
       out[r * call->out[0].stride[0] + i] = vkf_ref_up(error);

@@ -7,7 +7,6 @@
 #define VKF_REF_REPRODUCIBLE_H
 
 #include <math.h>
-#include <stdbool.h>
 
 #include "shared/reproducible.h"
 

@@ -9,7 +9,6 @@
 #include "op/case_program.h"
 #include "ref/ref.h"
 #include "tune/problem.h"
-#include "tune/tuned.h"
 
 static const vkf_op ops[] = {VKF_OP_NORM, VKF_OP_GATE, VKF_OP_LOG_SOFTMAX, VKF_OP_ATTENTION};
 

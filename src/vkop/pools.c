@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "op/plan.h"
+
 uint64_t vkf_vkop_pools_limit(const vkf_gpu_device *device) {
   const uint64_t most = vkf_gpu_device_caps(device)->max_allocation_bytes;
   return VKF_MAX(most / VKF_PLACE_ALIGNMENT, 1) * VKF_PLACE_ALIGNMENT;

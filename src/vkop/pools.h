@@ -8,7 +8,6 @@
 #define VKF_VKOP_POOLS_H
 
 #include "gpu/gpu.h"
-#include "op/plan.h"
 
 /* What regions begin at a multiple of, at least. */
 #define VKF_PLACE_ALIGNMENT 256

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "kern/checks.h"
-#include "shared/constants.h"
 #include "vkop/internal.h"
 
 typedef void (*problem_fn)(const vkf_plan *, const vkf_node *, const vkf_dims *, vkf_problem *);

@@ -7,12 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "file/foreign.h"
 #include "file/json.h"
 #include "file/safetensors.h"
 #include "model/model.h"

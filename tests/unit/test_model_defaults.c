@@ -2,7 +2,6 @@
  * against the same with every key spelled out (tests/configs/make.py), node by node. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
