@@ -45,6 +45,9 @@ class Error(Exception):
         super().__init__(message or _lib.vkf_status_name(status).decode())
         self.status = c.Status(status)
 
+    def __reduce__(self) -> Any:  # else a pool of processes could not give it to its caller
+        return type(self), (int(self.status), str(self))
+
 
 class Device(NamedTuple):
     """What there is to compute on; `index` or `alias` selects it."""
@@ -262,6 +265,15 @@ def _grouped(texts: List[Any], n: int) -> Sequence[Any]:
     return texts if each == 1 else [texts[i : i + each] for i in range(0, len(texts), each)]
 
 
+class _NotCopied:
+    """What closes its handles when it goes: a copy would close those of the original."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be copied or pickled: open a model in each process, a session in each thread"
+        )
+
+
 class _CtrlC:
     """Ctrl-C during a session's call is noted, stops the call and is raised at its end.
 
@@ -317,7 +329,7 @@ class _CtrlC:
 # ---- models and sessions ---------------------------------------------------------------------------------------------
 
 
-class Model:
+class Model(_NotCopied):
     """An open model folder on a device.
 
     device: as `vkformer --device` takes it ("ref", "lavapipe", "gpu", an index, a part of a name); None: the best one.
@@ -399,7 +411,7 @@ class Model:
         self.close()
 
 
-class Session:
+class Session(_NotCopied):
     """Runs a model in one thread.
 
     Keys of generation_config.json are keyword arguments: session.translate(text, num_beams=4, max_new_tokens=50).

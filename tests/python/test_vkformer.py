@@ -5,10 +5,12 @@ VKFORMER_LIBRARY names the shared library, VKF_DEVICE the device.
 
 import array
 import contextlib
+import copy
 import gc
 import json
 import os
 import pathlib
+import pickle
 import shutil
 import signal
 import struct
@@ -211,6 +213,17 @@ class TestTranslate(unittest.TestCase):
         text = f"import vkformer; cycle = [vkformer.Model({EN_ES!r}).session()]; cycle.append(cycle)"
         done = python(f"{text}; del cycle; import gc; gc.collect()", MALLOC_PERTURB_="165")
         self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+    def test_copies(self):
+        """A copy would close the original when it goes. Errors come from the processes of a pool."""
+        for what in (self.model, self.session):
+            for of in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(TypeError, f"a {type(what).__name__} cannot be copied or pickled"):
+                    of(what)
+        self.assertEqual(self.session.translate("I am here.", num_beams=1), "Estoy aqu\u00ed.")
+        for of in (copy.copy, lambda error: pickle.loads(pickle.dumps(error))):
+            error = of(vkformer.Error(vkformer.Error.Status.ERROR_FILE, "no such file"))
+            self.assertEqual((error.status, str(error)), (vkformer.Error.Status.ERROR_FILE, "no such file"))
 
     def test_ctrl_c(self):
         """It ends at once what would take minutes, whatever the call is; the session goes on after it."""
