@@ -11,6 +11,7 @@ vkformer.Error, whose text says what was expected and what was found. Arrays are
 else nested lists.
 """
 
+import collections.abc
 import contextlib
 import ctypes
 import json
@@ -72,21 +73,35 @@ def version() -> str:
     return _lib.vkf_version().decode()
 
 
-def _encoded(text: str) -> bytes:
+def _encoded(text: str, where: str = "") -> bytes:
     if not isinstance(text, str):
-        raise TypeError(f"expected text (str), found {type(text).__name__}")
-    data = text.encode("utf-8", "surrogateescape")
+        raise TypeError(f"{where}expected text (str), found {type(text).__name__}")
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{where}expected text, found half of a pair of surrogates at index {error.start}") from None
     if b"\0" in data:
-        raise ValueError("expected text, found a zero byte in it")
+        raise ValueError(f"{where}expected text, found a zero byte in it")
     return data
 
 
-def _listed(texts: _Texts) -> List[str]:
-    return [texts] if isinstance(texts, (str, bytes)) else list(texts)
+def _each(name: str, values: Any, expected: str) -> List[Any]:
+    """What is in a list. Tables and dicts would give the names of their columns."""
+    try:
+        found = None if isinstance(values, collections.abc.Mapping) or hasattr(values, "columns") else iter(values)
+    except TypeError:
+        found = None
+    if found is None:
+        raise TypeError(f"{name}: expected {expected}, found {type(values).__name__}")
+    return list(found)
 
 
-def _optional(text: Optional[str]) -> Optional[bytes]:
-    return None if text is None else _encoded(text)
+def _listed(texts: _Texts, name: str = "texts") -> List[str]:
+    return [texts] if isinstance(texts, (str, bytes)) else _each(name, texts, "a text or a list of texts")
+
+
+def _optional(text: Optional[str], where: str = "") -> Optional[bytes]:
+    return None if text is None else _encoded(text, where)
 
 
 def _named(kinds: Any, name: str, word: str) -> Any:
@@ -96,13 +111,14 @@ def _named(kinds: Any, name: str, word: str) -> Any:
     return kinds[word.upper()]
 
 
-def _text_list(texts: Sequence[str]) -> ctypes.Array:
-    return (ctypes.c_char_p * max(len(texts), 1))(*[_encoded(t) for t in texts])
+def _text_list(texts: Sequence[str], name: str = "texts") -> ctypes.Array:
+    word = name[:-1].replace("_", " ")
+    return (ctypes.c_char_p * max(len(texts), 1))(*[_encoded(t, f"{word} {i}: ") for i, t in enumerate(texts, 1)])
 
 
 def _listed_beside(name: str, values: Any, n: int) -> List[Any]:
     """A value for each of n texts."""
-    found = _listed(values)
+    found = _listed(values, name)
     if len(found) != n:
         raise ValueError(f"{name}: expected {n}, one for each text, found {len(found)}")
     return found
@@ -270,7 +286,8 @@ class _NotCopied:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(
-            f"a {type(self).__name__} cannot be copied or pickled: open a model in each process, a session in each thread"
+            f"a {type(self).__name__} cannot be copied or pickled: open a model in each process, "
+            "a session in each thread"
         )
 
 
@@ -479,15 +496,15 @@ class Session(_NotCopied):
         refused, also an empty one, has the translation "" and fails no others. scores: each translation is a pair of
         text and score; the score is None where the text was split or skipped.
         """
-        many, words = _listed(texts), _listed(force_words)
+        many, words = _listed(texts), _listed(force_words, "force_words")
         if not many:
             return []
         params = c.GenerateParams(
             config_json=_config(generation),
             long_texts=_named(c.LongRule, "long_texts", long_texts),
-            source_language=_optional(source_language),
-            target_language=_optional(target_language),
-            force_words=_text_list(words),
+            source_language=_optional(source_language, "source_language: "),
+            target_language=_optional(target_language, "target_language: "),
+            force_words=_text_list(words, "force_words"),
             n_force_words=len(words),
             replace_unknowns=replace_unknowns,
             skip_refused=skip_refused,
@@ -495,7 +512,9 @@ class Session(_NotCopied):
         )
         if target_prefixes is not None:
             begins = _listed_beside("target_prefixes", target_prefixes, len(many))
-            params.target_prefixes = (ctypes.c_char_p * len(many))(*[_optional(begin) for begin in begins])
+            params.target_prefixes = (ctypes.c_char_p * len(many))(
+                *[_optional(begin, f"target prefix {i}: ") for i, begin in enumerate(begins, 1)]
+            )
         with _Result() as result:
             self._call(
                 _lib.vkf_session_translate, _text_list(many), len(many), ctypes.byref(params),
@@ -509,13 +528,13 @@ class Session(_NotCopied):
 
     def score(self, sources: _Texts, targets: _Texts, **generation: Any) -> Any:
         """How probable the model finds a translation, a Score, or a list of them for a list of texts."""
-        many = _listed(sources)
-        given = _text_list(_listed_beside("targets", targets, len(many)))
+        many = _listed(sources, "sources")
+        given = _text_list(_listed_beside("targets", targets, len(many)), "targets")
         if not many:
             return []
         with _Result() as result:
             self._call(
-                _lib.vkf_session_score, _text_list(many), given, len(many), _config(generation),
+                _lib.vkf_session_score, _text_list(many, "sources"), given, len(many), _config(generation),
                 ctypes.byref(result.handle),
             )
             arrays = result.arrays()
@@ -527,7 +546,7 @@ class Session(_NotCopied):
 
     def _generate(self, prompts: List[str], on_text: Any, stops: _Texts, generation: Dict[str, Any]) -> List[str]:
         failure: List[BaseException] = []
-        ends = _listed(stops)
+        ends = _listed(stops, "stops")
         ctrl_c = self._ctrl_c
 
         def call(_: Any, prompt: int, text: Any, n_bytes: int) -> int:
@@ -544,14 +563,15 @@ class Session(_NotCopied):
 
         params = c.GenerateTextParams(
             config_json=_config(generation),
-            stops=_text_list(ends),
+            stops=_text_list(ends, "stops"),
             n_stops=len(ends),
             on_text=c.TextFn(call) if on_text else c.TextFn(),
         )
         with _Result() as result:
             with ctrl_c.during():
                 status = _lib.vkf_session_generate_text(
-                    self._handle, _text_list(prompts), len(prompts), ctypes.byref(params), ctypes.byref(result.handle)
+                    self._handle, _text_list(prompts, "prompts"), len(prompts), ctypes.byref(params),
+                    ctypes.byref(result.handle),
                 )
             if failure:
                 raise failure[0]
@@ -566,7 +586,7 @@ class Session(_NotCopied):
         with the index of the prompt, but not with beams or several sequences; something true as its result stops. With
         num_return_sequences each prompt has a list of texts.
         """
-        many = _listed(prompts)
+        many = _listed(prompts, "prompts")
         if not many:
             return []
         found = _grouped(self._generate(many, on_text, stops, generation), len(many))
@@ -632,7 +652,7 @@ class Session(_NotCopied):
         texts: _Texts,
         top_k: int = 0,
         text_pairs: Optional[_Texts] = None,
-        candidate_labels: Optional[Sequence[str]] = None,
+        candidate_labels: Optional[_Texts] = None,
         hypothesis_template: Optional[str] = None,
         multi_label: bool = False,
     ) -> Any:
@@ -646,13 +666,13 @@ class Session(_NotCopied):
         many = _listed(texts)
         params = c.ClassifyParams(top_k=top_k)
         if text_pairs is not None:
-            params.text_pairs = _text_list(_listed_beside("text_pairs", text_pairs, len(many)))
+            params.text_pairs = _text_list(_listed_beside("text_pairs", text_pairs, len(many)), "text_pairs")
         if not many:
             return []
         if candidate_labels is not None:
-            params.candidate_labels = _text_list(list(candidate_labels))
-            params.n_candidate_labels = len(candidate_labels)
-            params.hypothesis_template = None if hypothesis_template is None else hypothesis_template.encode()
+            names = _listed(candidate_labels, "candidate_labels")
+            params.candidate_labels, params.n_candidate_labels = _text_list(names, "candidate_labels"), len(names)
+            params.hypothesis_template = _optional(hypothesis_template, "hypothesis_template: ")
             params.multi_label = multi_label
         with _Result() as result:
             self._call(

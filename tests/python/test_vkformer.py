@@ -58,6 +58,15 @@ def word_model(name, n, specials):
     return to
 
 
+class Table:
+    """As those of pandas: in turn it gives the names of its columns."""
+
+    columns = ["en"]
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
 def listed(value):
     return value.tolist() if hasattr(value, "tolist") else value
 
@@ -173,9 +182,22 @@ class TestTranslate(unittest.TestCase):
             vkformer.Model(EN_ES, weights="f17")
         with self.assertRaisesRegex(ValueError, "zero byte"):
             self.session.translate("a\0b")
-        for found, texts in (("bytes", b"Hi."), ("NoneType", ["Hi.", None])):
-            with self.assertRaisesRegex(TypeError, f"expected text .str., found {found}"):
+        for found, texts in (("text 1: expected text .str., found bytes", b"Hi."),
+                             ("text 2: expected text .str., found NoneType", ["Hi.", None]),
+                             ("texts: expected a text or a list of texts, found NoneType", None),
+                             ("texts: expected a text or a list of texts, found dict", {"en": ["Hi."]}),
+                             ("texts: expected a text or a list of texts, found Table", Table())):
+            with self.assertRaisesRegex(TypeError, found):
                 self.session.translate(texts)
+        with self.assertRaisesRegex(TypeError, "stops: expected a text or a list of texts, found NoneType"):
+            self.session.generate("Hi.", stops=None)
+        with self.assertRaisesRegex(TypeError, "target 2: expected text .str., found float"):
+            self.session.score(SENTENCES[:2], ["No.", float("nan")])
+        for text in ("a\0b", "\ud800"):
+            with self.assertRaisesRegex(ValueError, "text 2: expected text, found "):
+                self.session.translate(["Hi.", text])
+        with self.assertRaisesRegex(ValueError, "target prefix 2: expected text, found half of a pair .* at index 3"):
+            self.session.translate(SENTENCES[:2], target_prefixes=[None, "Yo \ud800"])
         with self.assertRaisesRegex(ValueError, "ids: expected numbers of 32 bits, found 4294967301"):
             self.session.decode([2**32 + 5])
         with self.assertRaisesRegex(ValueError, "input_ids: expected numbers of 32 bits, found -2147483649"):
@@ -505,6 +527,9 @@ class TestEncoders(unittest.TestCase):
         with open(os.path.join(model, "config.json"), "w", encoding="utf-8") as f:
             json.dump(config, f)
         session = vkformer.Model(model).session()
+        self.assertEqual([name for name, _ in session.classify("w7 w8", candidate_labels="w6")], ["w6"])
+        names = session.classify("w7 w8", candidate_labels=(name for name in ["w6", "w9"]))
+        self.assertEqual(sorted(name for name, _ in names), ["w6", "w9"])
         for multi in (False, True):
             line, = json_lines("classify", model, "--json", "--candidate-labels", "w6, w9", "--hypothesis-template",
                                "w5 {}", *["--multi-label"] * multi, "w7 w8")
