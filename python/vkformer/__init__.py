@@ -15,13 +15,14 @@ import collections.abc
 import contextlib
 import ctypes
 import json
+import operator
 import os
 import queue
 import signal
 import struct
 import sys
 import threading
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _library as c
 
@@ -33,7 +34,7 @@ except ImportError:
 __all__ = ["Device", "Error", "Model", "Score", "Session", "devices", "version"]
 
 _lib = c.load()
-_Texts = Union[str, Sequence[str]]
+_Texts = Union[str, Iterable[str]]
 _Path = Union[str, os.PathLike]
 
 
@@ -104,11 +105,26 @@ def _optional(text: Optional[str], where: str = "") -> Optional[bytes]:
     return None if text is None else _encoded(text, where)
 
 
-def _named(kinds: Any, name: str, word: str) -> Any:
+def _named(kinds: Any, name: str, word: Any) -> Any:
     """The member of an enum that `word` names."""
-    if word.upper() not in kinds.__members__:
+    if not isinstance(word, str) or word.upper() not in kinds.__members__:
         raise ValueError(f"{name}: expected {', '.join(kinds.__members__).lower()}, found {word!r}")
     return kinds[word.upper()]
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected a whole number, found {type(value).__name__}") from None
+
+
+def _size(name: str, value: Any) -> int:
+    """A size_t; ctypes would take the last bits of another number."""
+    number, most = _whole(name, value), ctypes.c_size_t(-1).value
+    if not 0 <= number <= most:
+        raise ValueError(f"{name}: expected 0 to {most}, found {number}")
+    return number
 
 
 def _text_list(texts: Sequence[str], name: str = "texts") -> ctypes.Array:
@@ -127,9 +143,12 @@ def _listed_beside(name: str, values: Any, n: int) -> List[Any]:
 class _Context:
     """Owns a vkf_context."""
 
-    def __init__(self, icd_files: Sequence[_Path] = (), deterministic: bool = False):
-        files = _text_list([os.fsdecode(f) for f in icd_files])
-        params = c.ContextParams(icd_files=files, n_icd_files=len(icd_files), deterministic=deterministic)
+    def __init__(self, icd_files: Union[_Path, Iterable[_Path]] = (), deterministic: bool = False):
+        one = isinstance(icd_files, (str, bytes, os.PathLike))
+        files = [os.fsdecode(f) for f in ([icd_files] if one else _each("icd_files", icd_files, "a list of paths"))]
+        params = c.ContextParams(
+            icd_files=_text_list(files, "icd_files"), n_icd_files=len(files), deterministic=deterministic
+        )
         self.handle = ctypes.c_void_p()
         status = _lib.vkf_context_create(ctypes.byref(params), ctypes.byref(self.handle))
         if status:
@@ -145,7 +164,7 @@ class _Context:
         _lib.vkf_context_destroy(ctypes.byref(self.handle))
 
 
-def devices(icd_files: Sequence[_Path] = ()) -> List[Device]:
+def devices(icd_files: Union[_Path, Iterable[_Path]] = ()) -> List[Device]:
     """The devices to compute on. The last one is "ref", the scalar path, which needs no Vulkan."""
     n, found = ctypes.c_size_t(), []
     with contextlib.closing(_Context(icd_files)) as context:
@@ -349,27 +368,34 @@ class _CtrlC:
 class Model(_NotCopied):
     """An open model folder on a device.
 
-    device: as `vkformer --device` takes it ("ref", "lavapipe", "gpu", an index, a part of a name); None: the best one.
+    device: as `vkformer --device` takes it ("ref", "lavapipe", "gpu", an index, a part of a name), or one of devices();
+    None: the best one.
     weights: "auto", "f32", "f16", "bf16", "int8" or "q8"; kv_cache: "auto", "f32" or "f16".
     """
 
     def __init__(
         self,
         folder: _Path,
-        device: Optional[str] = None,
+        device: Union[str, int, Device, None] = None,
         weights: str = "auto",
         kv_cache: str = "auto",
-        icd_files: Sequence[_Path] = (),
+        icd_files: Union[_Path, Iterable[_Path]] = (),
         deterministic: bool = False,
     ):
         self._context = _Context(icd_files, deterministic)
         self._device, self._handle = ctypes.c_void_p(), ctypes.c_void_p()
         self._sessions: List[ctypes.c_void_p] = []  # handles, as Python may finalize a model before its sessions
-        path = _encoded(os.fsdecode(folder))
+        path = _encoded(os.fsdecode(folder), "folder: ")
+        if isinstance(device, Device):
+            device = device.index
+        if device is not None and not isinstance(device, str):
+            device = str(_size("device", device))
         params = c.ModelParams(
             weights=_named(c.Storage, "weights", weights), kv_cache=_named(c.Storage, "kv_cache", kv_cache)
         )
-        self._context.check(_lib.vkf_device_open(self._context.handle, _optional(device), ctypes.byref(self._device)))
+        self._context.check(
+            _lib.vkf_device_open(self._context.handle, _optional(device, "device: "), ctypes.byref(self._device))
+        )
         self._context.check(
             _lib.vkf_model_open_with(self._device, path, ctypes.byref(params), ctypes.byref(self._handle))
         )
@@ -397,7 +423,9 @@ class Model(_NotCopied):
         """
         info = c.AttentionInfo()
         self._context.check(
-            _lib.vkf_model_get_attention(self._handle, _named(c.AttentionKind, "kind", kind), layer, ctypes.byref(info))
+            _lib.vkf_model_get_attention(
+                self._handle, _named(c.AttentionKind, "kind", kind), _size("layer", layer), ctypes.byref(info)
+            )
         )
         return {name: getattr(info, name) for name, _ in c.AttentionInfo._fields_ if name != "size"}
 
@@ -478,7 +506,7 @@ class Session(_NotCopied):
         source_language: Optional[str] = None,
         target_language: Optional[str] = None,
         long_texts: str = "refuse",
-        target_prefixes: Union[str, Sequence[Optional[str]], None] = None,
+        target_prefixes: Union[str, Iterable[Optional[str]], None] = None,
         force_words: _Texts = (),
         replace_unknowns: bool = False,
         skip_refused: bool = False,
@@ -664,7 +692,7 @@ class Session(_NotCopied):
         A model that labels words gives (word, label, score) for each word of all texts.
         """
         many = _listed(texts)
-        params = c.ClassifyParams(top_k=top_k)
+        params = c.ClassifyParams(top_k=_size("top_k", top_k))
         if text_pairs is not None:
             params.text_pairs = _text_list(_listed_beside("text_pairs", text_pairs, len(many)), "text_pairs")
         if not many:
@@ -720,13 +748,16 @@ class Session(_NotCopied):
             )
             return [int(i) for i in result.arrays()["ids"]]
 
-    def decode(self, ids: Sequence[int], special_tokens: bool = False) -> str:
+    def decode(self, ids: Iterable[int], special_tokens: bool = False) -> str:
         """The text of ids."""
         params = c.DecodeParams(keep_special_tokens=special_tokens)
-        given = _int32s("ids", ids)
+        found = _each("ids", ids, "a list of ids")
+        given = _int32s("ids", [_whole("ids", i) for i in found])
         with _Result() as result:
             tokenizer = _lib.vkf_session_tokenizer(self._handle)
             self._check(
-                _lib.vkf_tokenizer_decode(tokenizer, given, len(ids), ctypes.byref(params), ctypes.byref(result.handle))
+                _lib.vkf_tokenizer_decode(
+                    tokenizer, given, len(found), ctypes.byref(params), ctypes.byref(result.handle)
+                )
             )
             return result.text(0)

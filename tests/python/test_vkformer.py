@@ -166,6 +166,7 @@ class TestTranslate(unittest.TestCase):
         self.assertEqual(" ".join(map(str, ids)) + "\n", printed("tokenize", SENTENCES[0]))
         self.assertEqual(self.session.decode(ids) + "\n", printed("tokenize", "--decode", " ".join(map(str, ids))))
         self.assertEqual(self.session.encode(SENTENCES[0], special_tokens=False), ids[:-1])
+        self.assertEqual(self.session.decode(i for i in ids), self.session.decode(ids))
 
     def test_errors(self):
         with self.assertRaises(vkformer.Error) as caught:
@@ -204,6 +205,17 @@ class TestTranslate(unittest.TestCase):
             self.session.run(input_ids=[[5, -(2**31) - 1]], decoder_input_ids=[[0]])
         with self.assertRaises(vkformer.Error):
             self.session.embed("a")
+        for error, found, call in (
+                (ValueError, "weights: expected auto, .*, found None", lambda: vkformer.Model(EN_ES, weights=None)),
+                (TypeError, "device: expected a whole number, found float", lambda: vkformer.Model(EN_ES, device=0.5)),
+                (ValueError, "layer: expected 0 to .*, found -1", lambda: self.model.attention("encoder", -1)),
+                (ValueError, "layer: expected 0 to .*, found 18", lambda: self.model.attention("encoder", 2**64 + 1)),
+                (TypeError, "layer: expected a whole number, found str", lambda: self.model.attention(layer="1")),
+                (ValueError, "top_k: expected 0 to .*, found -1", lambda: self.session.classify("a", top_k=-1)),
+                (TypeError, "ids: expected a list of ids, found int", lambda: self.session.decode(5)),
+                (TypeError, "ids: expected a whole number, found list", lambda: self.session.decode([[5]]))):
+            with self.assertRaisesRegex(error, found):
+                call()
 
     def test_library(self):
         """A library that is not there is named, with the system's reason."""
@@ -215,6 +227,16 @@ class TestTranslate(unittest.TestCase):
         self.assertEqual(vkformer.Model(os.fsencode(EN_ES)).info["family"], "marian")
         with self.assertRaisesRegex(vkformer.Error, "/nosuch.json"):
             vkformer.devices(icd_files=[pathlib.Path("/nosuch.json")])
+        for file in ("/nosuch.json", pathlib.Path("/nosuch.json"), (file for file in ["/nosuch.json"])):
+            with self.assertRaisesRegex(vkformer.Error, "/nosuch.json"):
+                vkformer.devices(file)
+
+    def test_devices(self):
+        """One is chosen by what devices() says of it."""
+        last = vkformer.devices()[-1]
+        for device in (last, last.index, str(last.index), last.alias):
+            with vkformer.Model(EN_ES, device=device) as model:
+                self.assertEqual(model.device, last.name)
 
     def test_lifetimes(self):
         session = vkformer.Model(EN_ES).session()  # which keeps its model
