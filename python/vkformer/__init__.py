@@ -235,13 +235,25 @@ def _int32s(name: str, values: Sequence[int]) -> ctypes.Array:
 
 def _plain(value: Any) -> Any:
     """Nested lists of Python's numbers, also where arrays or numbers of numpy are in them."""
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, range)):
         return [_plain(x) for x in value]
+    if isinstance(value, dict) and any(isinstance(key, tuple) for key in value):  # transformers' sequence_bias
+        return [[_plain(key), _plain(x)] for key, x in value.items()]
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _config(generation: Dict[str, Any]) -> Optional[bytes]:
-    return json.dumps({key: _plain(value) for key, value in generation.items()}).encode() if generation else None
+    if not generation:
+        return None
+    members = []
+    for key, value in generation.items():
+        try:
+            members.append(json.dumps({key: _plain(value)}, allow_nan=False)[1:-1])
+        except TypeError:
+            raise TypeError(f"{key}: expected numbers, texts, booleans or lists of them, found {value!r:.80}") from None
+        except ValueError:
+            raise ValueError(f"{key}: expected finite numbers, found {value!r:.80}") from None
+    return ("{" + ", ".join(members) + "}").encode()
 
 
 def _to_array(name: str, value: Any) -> Tuple[c.Array, Any]:
@@ -252,7 +264,11 @@ def _to_array(name: str, value: Any) -> Tuple[c.Array, Any]:
         raise ValueError(f"{name}: expected at most {c.MAX_RANK} dimensions, found {len(shape)}")
     flat = _flatten(value, shape, name)
     whole = all(isinstance(x, int) for x in flat)
-    data = _int32s(name, flat) if whole else (ctypes.c_float * max(len(flat), 1))(*flat)
+    try:
+        data = _int32s(name, flat) if whole else (ctypes.c_float * max(len(flat), 1))(*flat)
+    except TypeError:
+        odd = next(x for x in flat if not isinstance(x, (int, float)))
+        raise TypeError(f"{name}: expected numbers, found {type(odd).__name__}") from None
     array = c.Array(name.encode(), c.Dtype.I32 if whole else c.Dtype.F32, len(shape))
     array.shape[: len(shape)] = shape
     array.data = ctypes.cast(data, ctypes.c_void_p)
@@ -719,17 +735,19 @@ class Session(_NotCopied):
         return found[0] if isinstance(texts, str) else found
 
     def run(
-        self, hidden_states: bool = False, attentions: bool = False, projections: bool = False, **inputs: Any
+        self, *, hidden_states: bool = False, attentions: bool = False, projections: bool = False, **inputs: Any
     ) -> Dict[str, Any]:
         """One forward pass on arrays (input_ids=[[...]], attention_mask=..., decoder_input_ids=..., pixel_values=...).
 
+        They are arrays of numpy or torch, or nested lists; None: as if it were not given. What a tokenizer of
+        transformers gives is taken as run(**tokenizer(texts, padding=True), decoder_input_ids=...).
         The outputs have the names and shapes that transformers gives them. projections: also the queries, keys and
         values of each attention, side by side, and the bias of its scores if it has one: "projections.N" of a model
         with one stack, else "encoder_projections.N", "decoder_projections.N", "cross_queries.N",
         "cross_keys_values.N"; "encoder_position_bias", "decoder_position_bias" (with ".N" where each layer has its
         own; "position_bias" of an encoder alone). Model.attention() says how the weights are made of them.
         """
-        made = [_to_array(name, value) for name, value in inputs.items()]
+        made = [_to_array(name, value) for name, value in inputs.items() if value is not None]
         arrays = (c.Array * max(len(made), 1))(*[array for array, _ in made])
         params = c.RunParams(hidden_states=hidden_states, attentions=attentions, projections=projections)
         with _Result() as result:

@@ -375,8 +375,30 @@ class TestTranslate(unittest.TestCase):
         for given in (array.array("q", ids), [Number(i) for i in ids], (Number(ids[0]), *ids[1:])):
             found = self.session.run(input_ids=[given], decoder_input_ids=[[Number(0)]])["logits"]
             self.assertEqual(listed(found), expected)
+        given = {"input_ids": [range(5, 9)], "attention_mask": None, "decoder_input_ids": [[0]]}
+        expected = self.session.run(input_ids=[[5, 6, 7, 8]], decoder_input_ids=[[0]])["logits"]
+        self.assertEqual(listed(self.session.run(**given)["logits"]), listed(expected))
+        for odd, found in (([[None]], "NoneType"), ("abc", "str"), ([[1, "2"]], "str"), ({1, 2}, "set")):
+            with self.assertRaisesRegex(TypeError, f"input_ids: expected numbers, found {found}"):
+                self.session.run(input_ids=odd, decoder_input_ids=[[0]])
+        with self.assertRaisesRegex(TypeError, "positional"):
+            self.session.run({"input_ids": [ids], "decoder_input_ids": [[0]]})
         one = self.session.translate("I am here.", num_beams=Number(1), suppress_tokens=array.array("q", ids[:1]))
         self.assertEqual(one, self.session.translate("I am here.", num_beams=1, suppress_tokens=ids[:1]))
+
+    def test_options(self):
+        """They may be as transformers has them; what is none is named."""
+        self.assertEqual(self.session.translate("I am here.", suppress_tokens=range(750, 760)),
+                         self.session.translate("I am here.", suppress_tokens=list(range(750, 760))))
+        first = self.session.score("I am here.", "Estoy aqu\u00ed.").ids[0]
+        biased = self.session.translate("I am here.", sequence_bias={(first,): -50.0})
+        self.assertEqual(biased, self.session.translate("I am here.", sequence_bias=[[[first], -50.0]]))
+        self.assertNotEqual(biased, self.session.translate("I am here."))
+        for error, found, options in (
+                (TypeError, "suppress_tokens: expected numbers, .* lists of them, found .5.", {"suppress_tokens": {5}}),
+                (ValueError, "temperature: expected finite numbers, found nan", {"temperature": float("nan")})):
+            with self.assertRaisesRegex(error, found):
+                self.session.translate("I am here.", num_beams=1, **options)
 
     def test_projections(self):
         """The queries, keys, values and biases are those that the program writes, byte for byte."""
