@@ -78,8 +78,10 @@ typedef int (*vkf_beams_fn)(void *user, size_t row, size_t search, const vkf_bea
 /* What to do with a text that has more tokens than the model has positions. */
 typedef enum vkf_long_rule {
   VKF_LONG_REFUSE = 0,
-  VKF_LONG_TRUNCATE = 1, /* keep the words that fit: the first ones; of a prompt that is continued the last ones */
-  VKF_LONG_SPLIT = 2     /* split after sentences, else between words, else between characters */
+  /* keep the words that fit: the first ones; the last ones of a prompt that is continued, and of any text if the folder
+   * has "truncation_side": "left" */
+  VKF_LONG_TRUNCATE = 1,
+  VKF_LONG_SPLIT = 2 /* split after sentences, else between words, else between characters */
 } vkf_long_rule;
 
 /* A short list: which tokens a translation may have, given the tokens of its source. It comes from a lexical table as

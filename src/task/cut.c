@@ -30,17 +30,18 @@ vkf_status vkf_task_part_ids(const vkf_parts *p, const char *text, size_t n, vkf
   return st;
 }
 
-/* How many ids of each of two texts have room, as the tokenizers library counts: each alone may have `most`, both
+/* Leaves the ids of two texts that have room, as the tokenizers library counts: each alone may have `most`, both
  * together `room`. */
-static void shorten(vkf_text_ids of[2], size_t most, size_t room) {
-  for (size_t i = 0; i < 2; i++) of[i].n = VKF_MIN(of[i].n, most);
-  const size_t shorter = of[0].n <= of[1].n ? 0 : 1;
-  if (of[0].n + of[1].n <= room) return;
-  if (2 * of[shorter].n <= room) {
-    of[!shorter].n = room - of[shorter].n;
-  } else {
-    of[shorter].n = room / 2;
-    of[!shorter].n = room - room / 2;
+static void shorten(vkf_text_ids of[2], size_t most, size_t room, bool from_end) {
+  size_t n[2] = {VKF_MIN(of[0].n, most), VKF_MIN(of[1].n, most)};
+  const size_t shorter = n[0] <= n[1] ? 0 : 1;
+  if (n[0] + n[1] > room) {
+    if (2 * n[shorter] > room) n[shorter] = room / 2;
+    n[!shorter] = room - n[shorter];
+  }
+  for (size_t i = 0; i < 2; i++) {
+    if (from_end && n[i] > 0) memmove(of[i].ids, of[i].ids + of[i].n - n[i], n[i] * sizeof *of[i].ids);
+    of[i].n = n[i];
   }
 }
 
@@ -54,7 +55,7 @@ vkf_status vkf_task_pair_ids(vkf_text_tokenizer *tokenizer, const char *const te
   ids->n = types->n = 0;
   for (size_t i = 0; i < 2; i++)
     VKF_TRY(vkf_text_tokenizer_encode(tokenizer, texts[i], strlen(texts[i]), false, &of[i]));
-  if (max_ids) shorten(of, max_ids, max_ids - VKF_MIN(max_ids, n_around));
+  if (max_ids) shorten(of, max_ids, max_ids - VKF_MIN(max_ids, n_around), vkf_text_tokenizer_cuts_left(tokenizer));
   VKF_TRY(vkf_text_tokenizer_join(tokenizer, &of[0], &of[1], add_special, ids, types));
 done:
   for (size_t i = 0; i < 2; i++) vkf_text_ids_finish(&of[i]);

@@ -46,11 +46,12 @@ done:
   return st;
 }
 
-/* Takes those in the middle that are too many out of a part: special tokens stay. */
+/* Takes those that are too many out of a part, at the end of the text or at its begin: special tokens stay. */
 static void cut(const embedder *e, vkf_part *part) {
   const uint32_t most = e->parts.rules.max_ids;
   if (!most || part->n <= most) return;
-  memmove(part->ids + most - e->n_behind, part->ids + part->n - e->n_behind, e->n_behind * sizeof *part->ids);
+  const uint32_t kept = e->parts.rules.keeps_end ? most - e->n_before : e->n_behind; /* ids that move to the front */
+  memmove(part->ids + most - kept, part->ids + part->n - kept, kept * sizeof *part->ids);
   part->n = most;
 }
 

@@ -143,6 +143,7 @@ vkf_status vkf_task_parts_make(vkf_session *session, const char *const *texts, s
   out->why = vkf_arena_alloc(&out->arena, n, sizeof *out->why);
   if (!out->skipped || !out->why) VKF_TRY(VKF_ERROR_MEMORY);
   tokenizer = vkf_engine_tokenizer_lock(&session->tokenizer);
+  if (vkf_text_tokenizer_cuts_left(tokenizer)) out->rules.keeps_end = true;
   VKF_TRY(vkf_text_languages_use(tokenizer, rules->source_language, rules->target_language, &before, &begin));
   for (size_t i = 0; i < n && st == VKF_OK; i++)
     st = texts[i] && (!rules->pairs || rules->pairs[i])

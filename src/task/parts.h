@@ -22,7 +22,7 @@ typedef struct vkf_part_rules {
   vkf_long_rule long_texts;
   size_t first;             /* the number of text 0, for messages: of a queue they are counted on */
   bool skip_refused;        /* else a refused text is VKF_ERROR_ARGUMENT */
-  bool keeps_end;           /* truncated texts keep their last words */
+  bool keeps_end;           /* truncated texts keep their last words, also where the tokenizer cuts on the left */
   bool refuses_blanks;      /* texts without a word */
   bool are_targets;         /* texts in the language to translate into */
   bool takes_all;           /* any number of tokens: the caller cuts ids */

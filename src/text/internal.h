@@ -247,6 +247,9 @@ vkf_status vkf_text_load_object(vkf_text_loader *loader, const vkf_text_file *fi
 vkf_status vkf_text_load_string(vkf_text_loader *loader, const json_t *json, const char *key, vkf_text_string *out);
 vkf_status vkf_text_load_char(vkf_text_loader *loader, const json_t *json, const char *key, vkf_text_string *out);
 vkf_status vkf_text_load_bool(vkf_text_loader *loader, const json_t *json, const char *key, bool fallback, bool *out);
+/* One of two words; *is_second as it was where there is none. */
+vkf_status vkf_text_load_choice(vkf_text_loader *loader, const json_t *json, const char *key, const char *const of[2],
+                                bool *is_second);
 vkf_status vkf_text_load_size(vkf_text_loader *loader, const json_t *json, const char *key, size_t fallback,
                               size_t *out);
 /* What a token of tokenizer_config.json says, which is a string or an object with "content"; NULL: it is neither. */
@@ -433,6 +436,7 @@ struct vkf_text_tokenizer {
   bool *special;                  /* [n_pieces] */
   size_t n_pieces;
   bool cleans_up; /* texts, after the decoders */
+  bool cuts_left;
 };
 
 /* Everything from the content of a tokenizer.json. */

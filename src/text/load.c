@@ -67,6 +67,17 @@ vkf_status vkf_text_load_bool(vkf_text_loader *loader, const json_t *json, const
   return VKF_OK;
 }
 
+vkf_status vkf_text_load_choice(vkf_text_loader *loader, const json_t *json, const char *key, const char *const of[2],
+                                bool *is_second) {
+  const json_t *field = json_object_get(json, key);
+  const char *word = json_string_value(field);
+  if (field == NULL || json_is_null(field)) return VKF_OK;
+  if (word == NULL || (strcmp(word, of[0]) != 0 && strcmp(word, of[1]) != 0))
+    return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"%s\" should be \"%s\" or \"%s\"", key, of[0], of[1]);
+  *is_second = strcmp(word, of[1]) == 0;
+  return VKF_OK;
+}
+
 vkf_status vkf_text_load_size(vkf_text_loader *loader, const json_t *json, const char *key, size_t fallback,
                               size_t *out) {
   const json_t *field = json_object_get(json, key);

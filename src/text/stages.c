@@ -34,7 +34,11 @@ vkf_status vkf_text_tokenizer_load(vkf_text_tokenizer *tokenizer, vkf_text_loade
   tokenizer->names = tokenizer->model.vocab;
   VKF_CALL(vkf_text_load_normalizers(loader, json_object_get(json, "normalizer"), &tokenizer->normalizers));
   VKF_CALL(vkf_text_tokenizer_load_tokens(tokenizer, loader, json));
-  return vkf_text_load_decoders(loader, json_object_get(json, "decoder"), &tokenizer->decoders);
+  VKF_CALL(vkf_text_load_decoders(loader, json_object_get(json, "decoder"), &tokenizer->decoders));
+  loader->stage = "truncation";
+  loader->type = NULL;
+  return vkf_text_load_choice(loader, json_object_get(json, "truncation"), "direction",
+                              (const char *const[]){"Right", "Left"}, &tokenizer->cuts_left);
 }
 
 int32_t vkf_text_tokenizer_find(const vkf_text_tokenizer *tokenizer, const char *piece) {

@@ -21,13 +21,18 @@ done:
   return st == VKF_OK ? st : vkf_env_prefix(loader->env, st, "%s: ", file->name);
 }
 
-/* Does clean_up_tokenization_spaces apply? As in transformers 5 it does not for BPE of the tokenizers library, but it
- * does for classes that give ids of their own to the pieces of a SentencePiece model (Marian, M2M-100). */
-static vkf_status load_clean_up(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const vkf_text_file *file) {
+/* What tokenizer_config.json says whatever the tokenizer is. As in transformers 5 clean_up_tokenization_spaces does not
+ * apply to BPE of the tokenizers library, but it does to classes that give ids of their own to the pieces of a
+ * SentencePiece model (Marian, M2M-100), and truncation_side comes before what tokenizer.json says. */
+static vkf_status load_config(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const vkf_text_file *file) {
   vkf_status st = VKF_OK;
   json_t *config = NULL;
   bool is_asked = tokenizer->cleans_up;
+  loader->stage = file->name;
+  loader->type = NULL;
   VKF_TRY(vkf_text_load_object(loader, file, &config));
+  VKF_TRY(vkf_text_load_choice(loader, config, "truncation_side", (const char *const[]){"right", "left"},
+                               &tokenizer->cuts_left));
   VKF_TRY(vkf_text_load_bool(loader, config, "clean_up_tokenization_spaces", is_asked, &is_asked));
   tokenizer->cleans_up = is_asked && (tokenizer->model.merges == NULL || tokenizer->remap != NULL);
 done:
@@ -44,7 +49,7 @@ vkf_status vkf_text_tokenizer_create(vkf_env *env, const vkf_text_files *files, 
   vkf_status st = files->tokenizer.data != NULL ? load_json(tokenizer, &loader, &files->tokenizer)
                                                 : vkf_text_tokenizer_load_legacy(tokenizer, &loader, files);
   if (st == VKF_OK) st = vkf_text_languages_load(tokenizer, &loader, files);
-  if (st == VKF_OK) st = load_clean_up(tokenizer, &loader, &files->tokenizer_config);
+  if (st == VKF_OK) st = load_config(tokenizer, &loader, &files->tokenizer_config);
   if (st == VKF_OK)
     *out = tokenizer;
   else
@@ -261,6 +266,10 @@ done:
   vkf_text_stream_destroy(&stream);
   vkf_text_finish(&text);
   return st;
+}
+
+bool vkf_text_tokenizer_cuts_left(const vkf_text_tokenizer *tokenizer) {
+  return tokenizer->cuts_left;
 }
 
 bool vkf_text_tokenizer_marks_words(const vkf_text_tokenizer *tokenizer) {

@@ -7,7 +7,8 @@
  *          > pre-tokenizers > model > post-processors
  *
  * Refuses, at load and by name, every step and option that it does not compute. `truncation` and `padding` of the file
- * are not applied: the caller who batches texts does both. Invariant: decode takes every id that encode returns.
+ * are not applied: the caller who batches texts does both. Only the side that is cut is kept for it. Invariant: decode
+ * takes every id that encode returns.
  *
  * Threads: one tokenizer is used by one thread at a time, since it keeps scratch memory between calls.
  */
@@ -39,7 +40,7 @@ typedef struct vkf_text_file {
 /* The files of a model folder that define its tokenizer. */
 typedef struct vkf_text_files {
   vkf_text_file tokenizer;        /* tokenizer.json; where it is, only the next two are looked at, too: languages */
-  vkf_text_file tokenizer_config; /* tokenizer_config.json: the class, languages, clean_up_tokenization_spaces */
+  vkf_text_file tokenizer_config; /* tokenizer_config.json: class, languages, clean_up_..., truncation_side */
   vkf_text_file config;           /* config.json, for model_type where there is no tokenizer_class */
   vkf_text_file spm, target_spm;  /* spiece.model, tokenizer.model, ..., or source.spm and target.spm */
   vkf_text_file vocab, merges;    /* vocab.json, merges.txt */
@@ -95,6 +96,9 @@ vkf_status vkf_text_stream_rest(vkf_text_stream *stream, vkf_text *out);
 int32_t vkf_text_tokenizer_find(const vkf_text_tokenizer *tokenizer, const char *piece);
 /* Is it a special token, which skip_special leaves out? */
 bool vkf_text_tokenizer_is_special(const vkf_text_tokenizer *tokenizer, int32_t id);
+/* Do texts that are too long lose their first tokens (truncation_side "left", or a truncation to the left in
+ * tokenizer.json), and not their last ones? */
+bool vkf_text_tokenizer_cuts_left(const vkf_text_tokenizer *tokenizer);
 /* Do the pieces that begin words show it, by a space as byte-level BPE writes it, or U+2581? */
 bool vkf_text_tokenizer_marks_words(const vkf_text_tokenizer *tokenizer);
 /* The piece of an id, as long as the tokenizer lives; NULL where there is none. */

@@ -126,9 +126,38 @@ static void pairs_are_shortened(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* Which ids of two texts are left. */
+static void sides(void **state) {
+  (void)state;
+  static const char abc[] =
+      "{\"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}, \"model\": {\"type\": \"WordLevel\", "
+      "\"vocab\": {\"a\": 0, \"b\": 1, \"c\": 2, \"d\": 3, \"e\": 4}, \"unk_token\": \"a\"}}";
+  static const char *const texts[] = {"a b c", "b c d e"};
+  static const int32_t left[2][4] = {{0, 1, 1, 2}, {1, 2, 3, 4}};
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  for (int side = 0; side < 2; side++) {
+    vkf_text_tokenizer *tokenizer = NULL;
+    const vkf_text_files files = {
+        .tokenizer = file_of(abc, "tokenizer.json"),
+        .tokenizer_config = file_of(side ? "{\"truncation_side\": \"left\"}" : "{}", "tokenizer_config.json")};
+    vkf_text_ids ids, types;
+    vkf_text_ids_init(&ids, &env);
+    vkf_text_ids_init(&types, &env);
+    if (vkf_text_tokenizer_create(&env, &files, &tokenizer)) fail_msg("%s", env.message);
+    assert_int_equal(vkf_task_pair_ids(tokenizer, texts, true, 4, &ids, &types), VKF_OK);
+    assert_int_equal(ids.n, 4);
+    for (size_t i = 0; i < 4; i++) assert_int_equal(ids.ids[i], left[side][i]);
+    vkf_text_ids_finish(&types);
+    vkf_text_ids_finish(&ids);
+    vkf_text_tokenizer_destroy(&tokenizer);
+  }
+  assert_int_equal(env.live_bytes, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(cuts), cmocka_unit_test(a_character_that_is_too_long),
-                                     cmocka_unit_test(pairs_are_shortened)};
+                                     cmocka_unit_test(pairs_are_shortened), cmocka_unit_test(sides)};
   alarm(60); /* a cut that does not end */
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,6 +110,46 @@ static void cleaned_up(void **state) {
   }
 }
 
+/* The side on which texts are cut: tokenizer_config.json says it before tokenizer.json, as in transformers 5. */
+static void side_that_is_cut(void **state) {
+  (void)state;
+  static const struct {
+    const char *direction, *config;
+    bool is_left;
+    const char *refused;
+  } rows[] = {
+      {"null", NULL, false, NULL},
+      {"null", "{}", false, NULL},
+      {"null", "{\"truncation_side\": \"left\"}", true, NULL},
+      {"{\"direction\": \"Left\"}", NULL, true, NULL},
+      {"{\"direction\": \"Left\"}", "{\"truncation_side\": \"right\"}", false, NULL},
+      {"{\"direction\": \"Right\"}", "{\"truncation_side\": \"left\"}", true, NULL},
+      {"{\"max_length\": 8}", NULL, false, NULL}, /* older files */
+      {"null", "{\"truncation_side\": \"Left\"}", false,
+       "tokenizer_config.json: \"truncation_side\" should be \"right\" or \"left\""},
+      {"{\"direction\": 1}", NULL, false, "tokenizer.json: truncation: \"direction\" should be \"Right\" or \"Left\""}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_env env;
+    vkf_env_init(&env, NULL);
+    char json[256];
+    vkf_text_tokenizer *tokenizer = NULL;
+    snprintf(json, sizeof json, "{\"truncation\": %s, \"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": 0}, %s",
+             rows[i].direction, "\"unk_token\": \"a\"}}");
+    vkf_text_files files = {.tokenizer = file_of(json, "tokenizer.json")};
+    if (rows[i].config) files.tokenizer_config = file_of(rows[i].config, "tokenizer_config.json");
+    const vkf_status st = vkf_text_tokenizer_create(&env, &files, &tokenizer);
+    if (rows[i].refused) {
+      assert_int_equal(st, VKF_ERROR_FORMAT);
+      assert_string_equal(env.message, rows[i].refused);
+    } else {
+      if (st) fail_msg("row %zu: %s", i, env.message);
+      assert_int_equal(vkf_text_tokenizer_cuts_left(tokenizer), rows[i].is_left);
+    }
+    vkf_text_tokenizer_destroy(&tokenizer);
+    assert_int_equal(env.live_bytes, 0);
+  }
+}
+
 /* The model that comes with the project. */
 static void shipped_model(void **state) {
   (void)state;
@@ -611,6 +651,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(vectors_of_every_kind),
       cmocka_unit_test(cleaned_up),
+      cmocka_unit_test(side_that_is_cut),
       cmocka_unit_test(shipped_model),
       cmocka_unit_test(added_tokens),
       cmocka_unit_test(added_white_space),

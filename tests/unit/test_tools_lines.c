@@ -112,10 +112,23 @@ static void test_long(void **state) {
       {"t=\"$t $t\"; $V generate $T/gpt2 -p \"$t\" --long truncate --max-new-tokens 1 > $T/cut; test -s $T/cut && "
        "$V generate $T/gpt2 -p \"$(echo $t | cut -d' ' -f 55-150)\" --max-new-tokens 1 | cmp - $T/cut",
        0, "", ""},
+      /* a folder that says so keeps the last words of any text */
+      {"$V embed $T/left \"$t\" --long truncate | sed 's/.*embedding//' > $T/cut; "
+       "$V embed $T/bert \"$(echo $t | cut -d' ' -f 14-75)\" | sed 's/.*embedding//' | cmp - $T/cut",
+       0, "", ""},
+      {"$V classify $T/left-words \"$t\" --long truncate > $T/cut; "
+       "$V classify $T/words \"$(echo $t | cut -d' ' -f 16-75)\" | cmp - $T/cut",
+       0, "", ""},
+      {"$V embed $T/left \"$t\" --long split | sed 's/.*embedding//' > $T/cut; "
+       "$V embed $T/bert \"$t\" --long split | sed 's/.*embedding//' | cmp - $T/cut",
+       0, "", ""},
       {"$V generate $T/gpt2 -p \"$t\" --long split", 2, "", "--long: expected truncate, skip or fail, found split"},
       {"$V translate -m $T/marian \"$t\" --long no", 2, "", "--long: expected split, truncate, skip or fail"},
   };
   char command[1024];
+  assert_int_equal(program_run("for m in left:bert left-words:words; do cp -r $T/${m#*:} $T/${m%:*}; "
+                               "echo '{\"truncation_side\": \"left\"}' > $T/${m%:*}/tokenizer_config.json; done"),
+                   0);
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     snprintf(
         command, sizeof command,
