@@ -52,43 +52,74 @@ vkf_status vkf_model_claim_bert_embeddings(vkf_net *net, vkf_file_value config, 
 
 /* ---- encoder-decoders with the names of BART --------------------------------------------------------------------- */
 
-static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config, bool has_logits_bias) {
-  static const char *const shared[] = {"model.shared.weight", "model.decoder.embed_tokens.weight",
-                                       "model.encoder.embed_tokens.weight", "lm_head.weight"};
-  static const char *const apart[] = {"model.decoder.embed_tokens.weight", "lm_head.weight"};
-  const char *of_encoder = shared[2];
-  vkf_model_stack *encoder = &net->encoder, *decoder = &net->decoder;
-  uint32_t width = net->info.d_model;
-  bool is_shared = true, is_tied = true;
-  VKF_CALL(vkf_file_json_find_bool(config, "share_encoder_decoder_embeddings", true, &is_shared));
+enum { SHARED, OF_DECODER, OF_ENCODER, OF_HEAD, N_TABLES };
+static const char *const TABLES[N_TABLES] = {"model.shared.weight", "model.decoder.embed_tokens.weight",
+                                             "model.encoder.embed_tokens.weight", "lm_head.weight"};
+
+/* Which tensors the tables are, as in transformers 5: those that are tied are the shared one, but one that is stored
+ * with other numbers keeps them. Where no shared one is stored, it is the head's. Where that is not stored either,
+ * families differ in which of two tables the head has: they must be the same. */
+static void tie_tables(vkf_net *net, const char *of[N_TABLES]) {
+  const char *source = vkf_model_first_of(net, TABLES, N_TABLES);
+  const bool has_head = net->info.has_head && vkf_model_has_tensor(net, TABLES[OF_HEAD], false);
+  const bool is_clear = source == TABLES[SHARED] || has_head || !net->info.has_head;
+  if (source != TABLES[SHARED] && has_head) source = TABLES[OF_HEAD];
+  for (size_t i = 0; i < N_TABLES; i++)
+    of[i] = is_clear && vkf_model_differ(net, TABLES[i], source) ? TABLES[i] : source;
+}
+
+/* The same of tables that are shared and not tied. */
+static vkf_status part_tables(vkf_net *net, const char *of[N_TABLES]) {
+  const bool are_apart = net->tensors == NULL || vkf_model_differ(net, TABLES[SHARED], TABLES[OF_DECODER]) ||
+                         vkf_model_differ(net, TABLES[OF_DECODER], TABLES[OF_ENCODER]);
+  if (are_apart) { /* transformers then keeps a table for each, and one that nothing reads */
+    if (vkf_model_has_tensor(net, TABLES[OF_ENCODER], true))
+      return vkf_model_claim_unread(net, TABLES[SHARED], net->encoder.vocab, net->info.d_model);
+    of[OF_ENCODER] = TABLES[SHARED];
+    return VKF_OK;
+  }
+  for (size_t i = 0; i < OF_HEAD; i++) of[i] = vkf_model_first_of(net, TABLES, OF_HEAD);
+  return VKF_OK;
+}
+
+static vkf_status find_tables(vkf_net *net, vkf_file_value config, const char *of[N_TABLES], bool *is_shared) {
+  const char *const apart[] = {TABLES[OF_DECODER], TABLES[OF_HEAD]};
+  bool is_tied = true;
+  for (size_t i = 0; i < N_TABLES; i++) of[i] = TABLES[i];
+  VKF_CALL(vkf_file_json_find_bool(config, "share_encoder_decoder_embeddings", true, is_shared));
   VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
-  const bool are_apart = net->tensors == NULL || vkf_model_differ(net, shared[0], shared[1]) ||
-                         vkf_model_differ(net, shared[1], shared[2]);
-  if (is_shared && !is_tied && are_apart) { /* transformers then keeps a table for each, and one that nothing reads */
-    is_shared = false;
-    decoder->vocab = encoder->vocab;
-    if (!vkf_model_has_tensor(net, of_encoder, true)) of_encoder = shared[0];
-    VKF_CALL(vkf_model_claim_unread(net, shared[0], encoder->vocab, width));
-  }
-  const char *tensor = is_shared ? vkf_model_first_of(net, shared, VKF_COUNT(shared) - (is_tied ? 0 : 1))
-                                 : vkf_model_first_of(net, apart, is_tied ? 2 : 1);
-  is_tied = is_tied && !vkf_model_differ(net, tensor, "lm_head.weight");
-  uint32_t use = VKF_WEIGHT_TABLE | (is_tied && net->info.has_head ? VKF_WEIGHT_MATMUL : 0);
-  if (is_shared) {
-    decoder->vocab = encoder->vocab;
-    VKF_CALL(vkf_model_add_matrix(net, use, tensor, encoder->vocab, width, "embed.weight", &encoder->table));
-    decoder->table = encoder->table;
-    for (size_t i = 0; i < VKF_COUNT(shared) - 1; i++) VKF_CALL(vkf_model_mark_same(net, shared[i], tensor));
-  } else {
-    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, of_encoder, encoder->vocab, width, "encoder.embed.weight",
-                                  &encoder->table));
-    VKF_CALL(vkf_model_add_matrix(net, use, tensor, decoder->vocab, width, "decoder.embed.weight", &decoder->table));
-  }
-  net->head.out.weight = decoder->table;
-  if (is_tied || !net->info.has_head)
-    vkf_model_mark_known(net, "lm_head.weight");
+  if (*is_shared) net->decoder.vocab = net->encoder.vocab;
+  if (*is_shared && !is_tied) return part_tables(net, of);
+  if (*is_shared) tie_tables(net, of);
+  if (*is_shared || !is_tied) return VKF_OK;
+  of[OF_DECODER] = vkf_model_first_of(net, apart, VKF_COUNT(apart));
+  if (!vkf_model_differ(net, of[OF_DECODER], TABLES[OF_HEAD])) of[OF_HEAD] = of[OF_DECODER];
+  return VKF_OK;
+}
+
+static uint32_t use_of_table(const vkf_net *net, const char *const of[N_TABLES], const char *tensor) {
+  return VKF_WEIGHT_TABLE | (net->info.has_head && of[OF_HEAD] == tensor ? VKF_WEIGHT_MATMUL : 0);
+}
+
+static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config, bool has_logits_bias) {
+  const char *of[N_TABLES];
+  vkf_model_stack *encoder = &net->encoder, *decoder = &net->decoder;
+  const uint32_t width = net->info.d_model;
+  bool is_shared = true;
+  VKF_CALL(find_tables(net, config, of, &is_shared));
+  const bool is_one = of[OF_ENCODER] == of[OF_DECODER];
+  VKF_CALL(vkf_model_add_matrix(net, use_of_table(net, of, of[OF_ENCODER]), of[OF_ENCODER], encoder->vocab, width,
+                                is_one ? "embed.weight" : "encoder.embed.weight", &encoder->table));
+  decoder->table = encoder->table;
+  if (!is_one)
+    VKF_CALL(vkf_model_add_matrix(net, use_of_table(net, of, of[OF_DECODER]), of[OF_DECODER], decoder->vocab, width,
+                                  "decoder.embed.weight", &decoder->table));
+  for (size_t i = 0; i < OF_HEAD && is_shared; i++) VKF_CALL(vkf_model_mark_same(net, TABLES[i], of[i]));
+  net->head.out.weight = of[OF_HEAD] == of[OF_ENCODER] ? encoder->table : decoder->table;
+  if (!net->info.has_head || of[OF_HEAD] == of[OF_ENCODER] || of[OF_HEAD] == of[OF_DECODER])
+    vkf_model_mark_known(net, TABLES[OF_HEAD]);
   else
-    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, "lm_head.weight", decoder->vocab, width, "head.weight",
+    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, of[OF_HEAD], decoder->vocab, width, "head.weight",
                                   &net->head.out.weight));
   if (vkf_model_has_tensor(net, "final_logits_bias", has_logits_bias)) {
     vkf_model_source bias = {.tensor = "final_logits_bias",
