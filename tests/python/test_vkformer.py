@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import tracemalloc
 import unittest
 
 source, program = sys.argv[1:3]
@@ -385,6 +386,30 @@ class TestTranslate(unittest.TestCase):
             self.session.run({"input_ids": [ids], "decoder_input_ids": [[0]]})
         one = self.session.translate("I am here.", num_beams=Number(1), suppress_tokens=array.array("q", ids[:1]))
         self.assertEqual(one, self.session.translate("I am here.", num_beams=1, suppress_tokens=ids[:1]))
+
+    def test_images(self):
+        """Floats are taken from a buffer: lists of them take eight times their bytes."""
+        model = vkformer.Model(os.path.join(GOLDEN, "vit"))
+        n = 3 * 32 * 32
+        flat = [(i % 97) / 97 - 0.5 for i in range(n)]
+        nested = [[[flat[32 * (32 * c + y) : 32 * (32 * c + y + 1)] for y in range(32)] for c in range(3)]]
+        expected = {name: listed(value) for name, value in model.session().run(pixel_values=nested).items()}
+        view = memoryview(array.array("f", flat)).cast("B").cast("f", [1, 3, 32, 32])
+        given = [view]
+        with contextlib.suppress(ImportError):
+            import numpy
+
+            images = numpy.array(nested)
+            given += [images, numpy.asfortranarray(images), images.astype("float32")[:, :, ::-1][:, :, ::-1]]
+        for value in given:
+            found = model.session().run(pixel_values=value)
+            self.assertEqual({name: listed(value) for name, value in found.items()}, expected)
+        many = array.array("f", bytes(4 << 20))
+        tracemalloc.start()
+        vkformer._to_array("pixel_values", many)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        self.assertLess(most, 3 * (4 << 20))
 
     def test_options(self):
         """They may be as transformers has them; what is none is named."""
