@@ -54,7 +54,7 @@ class Error(Exception):
 class Device(NamedTuple):
     """What there is to compute on; `index` or `alias` selects it."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     name: str
     driver: str
     alias: str
@@ -144,8 +144,9 @@ class _Context:
     """Owns a vkf_context."""
 
     def __init__(self, icd_files: Union[_Path, Iterable[_Path]] = (), deterministic: bool = False):
-        one = isinstance(icd_files, (str, bytes, os.PathLike))
-        files = [os.fsdecode(f) for f in ([icd_files] if one else _each("icd_files", icd_files, "a list of paths"))]
+        is_one = isinstance(icd_files, (str, bytes, os.PathLike))
+        given: List[Any] = [icd_files] if is_one else _each("icd_files", icd_files, "a list of paths")
+        files = [os.fsdecode(f) for f in given]
         params = c.ContextParams(
             icd_files=_text_list(files, "icd_files"), n_icd_files=len(files), deterministic=deterministic
         )
@@ -273,7 +274,7 @@ def _to_array(name: str, value: Any) -> Tuple[c.Array, Any]:
     """The array, and what keeps its data alive."""
     view = _floats(value)
     value = _plain(value) if view is None else value
-    shape = _shape_of(value) if view is None else list(view.shape)
+    shape = _shape_of(value) if view is None else list(view.shape or ())
     if len(shape) > c.MAX_RANK:
         raise ValueError(f"{name}: expected at most {c.MAX_RANK} dimensions, found {len(shape)}")
     flat = _flatten(value, shape, name) if view is None else []
@@ -334,7 +335,7 @@ def _grouped(texts: List[Any], n: int) -> Sequence[Any]:
     return texts if each == 1 else [texts[i : i + each] for i in range(0, len(texts), each)]
 
 
-class _NotCopied:
+class _Opened:
     """What closes its handles when it goes: a copy would close those of the original."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -342,6 +343,10 @@ class _NotCopied:
             f"a {type(self).__name__} cannot be copied or pickled: open a model in each process, "
             "a session in each thread"
         )
+
+    def __repr__(self) -> str:
+        state = "" if getattr(self, "_handle", None) else ", closed"
+        return f"<vkformer.{type(self).__name__} of {getattr(self, '_name', 'nothing')}{state}>"
 
 
 class _CtrlC:
@@ -399,7 +404,7 @@ class _CtrlC:
 # ---- models and sessions ---------------------------------------------------------------------------------------------
 
 
-class Model(_NotCopied):
+class Model(_Opened):
     """An open model folder on a device.
 
     device: as `vkformer --device` takes it ("ref", "lavapipe", "gpu", an index, a part of a name), or one of devices();
@@ -416,6 +421,7 @@ class Model(_NotCopied):
         icd_files: Union[_Path, Iterable[_Path]] = (),
         deterministic: bool = False,
     ):
+        self._name = repr(os.fsdecode(folder))
         self._context = _Context(icd_files, deterministic)
         self._device, self._handle = ctypes.c_void_p(), ctypes.c_void_p()
         self._sessions: List[ctypes.c_void_p] = []  # handles, as Python may finalize a model before its sessions
@@ -443,7 +449,7 @@ class Model(_NotCopied):
         """The facts of vkf_model_info, by their names there."""
         info = c.ModelInfo()
         self._context.check(_lib.vkf_model_get_info(self._handle, ctypes.byref(info)))
-        facts = {name: getattr(info, name) for name, _ in c.ModelInfo._fields_ if name != "size"}
+        facts = {name: getattr(info, name) for name, *_ in c.ModelInfo._fields_ if name != "size"}
         facts["family"] = facts["family"].decode()
         facts["image"] = list(facts["image"])
         for name in ("weights", "kv_cache"):
@@ -461,7 +467,7 @@ class Model(_NotCopied):
                 self._handle, _named(c.AttentionKind, "kind", kind), _size("layer", layer), ctypes.byref(info)
             )
         )
-        return {name: getattr(info, name) for name, _ in c.AttentionInfo._fields_ if name != "size"}
+        return {name: getattr(info, name) for name, *_ in c.AttentionInfo._fields_ if name != "size"}
 
     @property
     def device(self) -> str:
@@ -490,7 +496,7 @@ class Model(_NotCopied):
         self.close()
 
 
-class Session(_NotCopied):
+class Session(_Opened):
     """Runs a model in one thread.
 
     Keys of generation_config.json are keyword arguments: session.translate(text, num_beams=4, max_new_tokens=50).
@@ -498,6 +504,7 @@ class Session(_NotCopied):
 
     def __init__(self, model: Model):
         self._model = model  # which outlives the session
+        self._name = model._name
         self._handle = ctypes.c_void_p()
         self._ctrl_c = ctrl_c = _CtrlC()
         self._should_stop = c.StopFn(lambda _: ctrl_c.came)  # the session calls it as long as there is one

@@ -259,6 +259,14 @@ class TestTranslate(unittest.TestCase):
         done = python(f"{text}; del cycle; import gc; gc.collect()", MALLOC_PERTURB_="165")
         self.assertEqual((done.returncode, done.stderr), (0, b""))
 
+    def test_repr(self):
+        with vkformer.Model(EN_ES) as model, model.session() as session:
+            name = repr(EN_ES)
+            self.assertEqual((repr(model), repr(session)),
+                             (f"<vkformer.Model of {name}>", f"<vkformer.Session of {name}>"))
+        self.assertEqual((repr(model), repr(session)),
+                         (f"<vkformer.Model of {name}, closed>", f"<vkformer.Session of {name}, closed>"))
+
     def test_copies(self):
         """A copy would close the original when it goes. Errors come from the processes of a pool."""
         for what in (self.model, self.session):
