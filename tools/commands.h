@@ -6,8 +6,9 @@
 
 /* clang-format off */
 #define TOOL_COMMANDS(X)                                                                                            \
-  X(translate) X(run) X(generate) X(fill_mask) X(embed) X(classify) X(attention) X(layers) X(validate) X(devices) X(info) X(init) X(tokenize) \
-  X(kernels) X(tune) X(bench) X(op) X(tour) X(doctor) X(merge) X(score) X(evaluate) X(positions) X(masks)
+  X(translate) X(run) X(generate) X(fill_mask) X(embed) X(classify) X(attention) X(layers) X(validate) X(devices)    \
+  X(info) X(init) X(tokenize) X(kernels) X(tune) X(bench) X(op) X(tour) X(doctor) X(merge) X(score) X(evaluate)      \
+  X(positions) X(masks)
 /* clang-format on */
 
 #define X(name) extern const tool_command tool_##name;
