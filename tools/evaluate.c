@@ -110,7 +110,7 @@ static int run_evaluate(const tool_args *args) {
 
 static const tool_option options[] = {
     {"samples", 0, TOOL_SIZE, offsetof(tool_args, samples), "N",
-     "intervals that have 95 of 100 scores of N samples of the lines\n(bootstrap)"},
+     "draw N samples of the lines (bootstrap), and print the interval\nthat has 95 of 100 of their scores"},
     {"baseline", 0, TOOL_INPUT, offsetof(tool_args, baseline), "FILE",
      "another system's translations: p is how probable so large a\ndifference is by chance (paired bootstrap, "
      "1000 samples)"},

@@ -91,10 +91,8 @@ static const tool_option options[] = {
     TOOL_TARGET_LANG,
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N",
      "prompts that are generated together, at most; default 64, fewer\nwith beams. When one is done, the next takes "
-     "its place. It is 1,\nand the text is shown as it grows, on a terminal, and behind a\npipe unless the prompts "
-     "come "
-     "from a file, if neither --json,\n--workers over 1, beams nor several sequences are asked for. The\ntexts are the "
-     "same"},
+     "its place. Without\nthis, --json, --workers over 1, beams and several sequences, it is\n1 and the text is shown "
+     "as it grows: on a terminal, and behind a\npipe unless the prompts come from a file. The texts are the same"},
     {"top-logprobs", 0, TOOL_SIZE, offsetof(tool_args, top), "N",
      "with --json or --outputs: the N most likely tokens at each\n"
      "step, by log-softmax of the logits before penalties,\n"
