@@ -698,9 +698,10 @@ class Session(_Opened):
                 yield piece
         finally:
             stopped.set()
-            self._ctrl_c.came = thread.is_alive()
-            thread.join()
-            self._ctrl_c.came = False
+            if not sys.is_finalizing():  # else the thread runs no more
+                self._ctrl_c.came = thread.is_alive()
+                thread.join()
+                self._ctrl_c.came = False
 
     def embed(self, texts: _Texts, pooling: str = "folder", normalize: bool = False) -> Any:
         """The vector of a text, or the vectors [n][width] of a list. pooling: folder, mean, cls, max, last,

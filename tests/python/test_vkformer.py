@@ -547,6 +547,12 @@ class TestGenerate(unittest.TestCase):
         self.assertIn(len(calls), (1, 2))
         self.assertGreater(len(list(self.session.stream("w5 w6 w7", max_new_tokens=8))), 3)
 
+    def test_stream_at_the_end(self):
+        """A program may end while a stream is half read."""
+        done = python(f"import vkformer\nsession = vkformer.Model({self.folder!r}).session()\n"
+                      "stream = session.stream('w5 w6 w7', max_new_tokens=60)\nprint(len(next(stream)) > 0)")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"True\n", b""))
+
     def test_callback(self):
         pieces = []
         self.session.generate("w5 w6 w7", max_new_tokens=8, on_text=lambda prompt, piece: pieces.append((prompt, piece)))
