@@ -720,13 +720,13 @@ class Session(_Opened):
     def classify(
         self,
         texts: _Texts,
-        top_k: int = 0,
+        top_k: Optional[int] = 0,
         text_pairs: Optional[_Texts] = None,
         candidate_labels: Optional[_Texts] = None,
         hypothesis_template: Optional[str] = None,
         multi_label: bool = False,
     ) -> Any:
-        """Labels and scores of a text, best first, or a list of them. top_k: so many labels; 0: all.
+        """Labels and scores of a text, best first, or a list of them. top_k: so many labels; 0 or None: all.
 
         text_pairs: of each text the second one that belongs to it, for models of pairs (a premise and a hypothesis).
         candidate_labels: names to choose among, with a model of inference. It is asked hypothesis_template, with {}
@@ -734,7 +734,7 @@ class Session(_Opened):
         A model that labels words gives (word, label, score) for each word of all texts.
         """
         many = _listed(texts)
-        params = c.ClassifyParams(top_k=_size("top_k", top_k))
+        params = c.ClassifyParams(top_k=0 if top_k is None else _size("top_k", top_k))
         if text_pairs is not None:
             params.text_pairs = _text_list(_listed_beside("text_pairs", text_pairs, len(many)), "text_pairs")
         if not many:

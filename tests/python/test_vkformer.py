@@ -592,6 +592,7 @@ class TestEncoders(unittest.TestCase):
             for (_, a), (_, b) in zip(row, other):
                 self.assertAlmostEqual(a, b, 9)
         self.assertEqual(len(session.classify("w5", top_k=1)), 1)
+        self.assertEqual(session.classify("w5", top_k=None), session.classify("w5"))
         pairs = [[(label["label"], label["score"]) for label in line["labels"]]
                  for line in json_lines("classify", model, "--json", "--pairs", "w5\tw6", "w7\tw5 w6")]
         found = session.classify(["w5", "w7"], text_pairs=["w6", "w5 w6"])
