@@ -129,8 +129,9 @@ static void look_at_cache(tool_visit *d) {
                      kept.cache_folder);
   else if (!kept.can_write)
     tool_add_finding(d, TOOL_HEALTH_WARNING, "cache", elsewhere,
-                     "%s: cannot be written: checks and the probe run at each start, and tuning is lost",
-                     kept.cache_folder);
+                     "%s: cannot be written%s: checks and the probe run at each start, and tuning is lost",
+                     kept.cache_folder,
+                     access(kept.cache_folder, W_OK | X_OK) == 0 ? " (the disk is full, or nearly)" : "");
   else
     tool_add_finding(d, TOOL_HEALTH_OK, "cache", NULL, "%s", kept.cache_folder);
   tool_session_close(&session, TOOL_OK);

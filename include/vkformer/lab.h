@@ -43,7 +43,7 @@ typedef struct vkf_kept_info {
   size_t size;              /* sizeof(vkf_kept_info) */
   const char *cache_folder; /* of the context; NULL: none */
   bool is_refused;          /* another user could have written the folder: it is neither read nor written */
-  bool can_write;           /* the folder; it is made if it was missing */
+  bool can_write;           /* the folder, and it has room; it is made if it was missing */
   size_t n_times;           /* measured times of kernels of this very device; the short probe's do not count */
 } vkf_kept_info;
 #define VKF_KEPT_INFO_INIT .size = sizeof(vkf_kept_info)

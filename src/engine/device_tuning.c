@@ -64,7 +64,7 @@ vkf_status vkf_device_get_kept_info(const vkf_device *dev, vkf_kept_info *out) {
   vkf_kept_info full = {VKF_KEPT_INFO_INIT, .cache_folder = folder};
   vkf_env_clear(&dev->ctx->env);
   full.is_refused = folder && (t->refused_folder || (!dev->gpu && vkf_tune_cache_refused(&dev->ctx->env, folder)));
-  full.can_write = folder && !full.is_refused && vkf_tune_cache_usable(&dev->ctx->env, folder);
+  full.can_write = folder && !full.is_refused && vkf_tune_cache_has_room(&dev->ctx->env, folder);
   for (size_t s = 0; s < t->file.n_sections; s++) {
     const vkf_tuned_section *section = &t->file.sections[s];
     for (size_t i = 0; i < section->n_entries && vkf_tune_match(&section->key, &t->key) == VKF_MATCH_DEVICE; i++)

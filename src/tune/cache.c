@@ -159,6 +159,16 @@ bool vkf_tune_cache_write(vkf_env *env, const char *folder, const char *name, co
   return ok;
 }
 
+bool vkf_tune_cache_has_room(vkf_env *env, const char *folder) {
+  static const char bytes[64 << 10]; /* about what is kept for a device */
+  char *path = join(env, folder, "trial");
+  const bool ok = path && vkf_tune_cache_write(env, folder, "trial", bytes, sizeof bytes);
+  if (ok) unlink(path);
+  vkf_env_free(env, path);
+  vkf_env_clear(env);
+  return ok;
+}
+
 /* ---- the lock ---------------------------------------------------------------------------------------------------- */
 
 int vkf_tune_cache_lock(vkf_env *env, const char *folder) {

@@ -20,10 +20,12 @@ bool vkf_tune_cache_refused(vkf_env *env, const char *folder);
 /* The whole file, *bytes NULL where there is none that can be read and trusted. Free it with vkf_env_free. */
 void vkf_tune_cache_read(vkf_env *env, const char *folder, const char *name, char **bytes, size_t *n_bytes);
 /* Makes the folder where it is missing and replaces the file as a whole, for its owner alone. False: a line in the log
- * says why not. */
+ * says why not, and the message of env if it is the system that refused to write. */
 bool vkf_tune_cache_write(vkf_env *env, const char *folder, const char *name, const char *bytes, size_t n_bytes);
 /* Makes the folder if it is missing. Returns whether it may be written. */
 bool vkf_tune_cache_usable(vkf_env *env, const char *folder);
+/* The same, and whether it has room: a file is written and removed. */
+bool vkf_tune_cache_has_room(vkf_env *env, const char *folder);
 
 /* Between lock and unlock no other process writes: for reading, changing and writing. Waits at most two seconds, then
  * goes on without; -1: not locked. */

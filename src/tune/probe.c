@@ -17,7 +17,7 @@
 #include "tune/tuned.h"
 
 static bool can_keep(vkf_tuning *t) {
-  return t->cache_folder && vkf_tune_cache_usable(t->env, t->cache_folder);
+  return t->cache_folder && !t->is_newer && vkf_tune_cache_usable(t->env, t->cache_folder);
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */

@@ -89,10 +89,13 @@ static void read_cache(vkf_tuning *t) {
   size_t n_bytes = 0;
   if (!t->cache_folder) return;
   vkf_tune_cache_read(env, t->cache_folder, FILE_NAME, &bytes, &n_bytes);
-  if (bytes && vkf_tune_file_parse(&t->file, FILE_NAME, bytes, n_bytes)) {
-    vkf_env_log(env, VKF_LOG_WARNING, "%s: tuned times are not used: %s", t->cache_folder, env->message);
-    vkf_env_clear(env);
-  }
+  const vkf_status st = bytes ? vkf_tune_file_parse(&t->file, FILE_NAME, bytes, n_bytes) : VKF_OK;
+  t->is_newer = st == VKF_ERROR_UNSUPPORTED;
+  if (st && !t->has_warned)
+    vkf_env_log(env, VKF_LOG_WARNING, "%s: tuned times are not used%s: %s", t->cache_folder,
+                t->is_newer ? ", and none are kept" : "", env->message);
+  t->has_warned |= st != VKF_OK;
+  if (st) vkf_env_clear(env);
   vkf_env_free(env, bytes);
 }
 
@@ -105,6 +108,7 @@ static bool write_cache(vkf_tuning *t) {
   vkf_tune_file_prune(&t->file, &t->key);
   if (vkf_tune_file_print(&t->file, &text) == VKF_OK)
     is_kept = vkf_tune_cache_write(env, t->cache_folder, FILE_NAME, text.data, text.size);
+  snprintf(t->unkept, sizeof t->unkept, "%.255s", is_kept ? "" : env->message);
   vkf_env_clear(env);
   vkf_text_finish(&text);
   return is_kept;
@@ -129,7 +133,7 @@ static vkf_status store(vkf_tuning *t, const news *n, bool *is_kept) {
   read_cache(t);
   for (size_t i = 0; i < n->n_checks; i++) VKF_TRY(vkf_tune_file_check(file, n->key, &n->checks[i]));
   for (size_t i = 0; i < n->n_entries; i++) VKF_TRY(vkf_tune_file_add(file, n->key, &n->entries[i]));
-  if (folder) is_written = write_cache(t);
+  if (folder && !t->is_newer) is_written = write_cache(t);
 done:
   if (is_kept) *is_kept = is_written;
   vkf_tune_cache_unlock(lock);
@@ -137,13 +141,16 @@ done:
 }
 
 static vkf_status fail_unkept(const vkf_tuning *t) {
-  return vkf_env_fail(t->env, VKF_ERROR_FILE, "expected a cache folder that measured times can be kept in, found %s%s",
+  return vkf_env_fail(t->env, VKF_ERROR_FILE,
+                      "expected a cache folder that measured times can be kept in, found %s%s%s%s",
                       t->cache_folder     ? t->cache_folder
                       : t->refused_folder ? t->refused_folder
                                           : "none",
-                      t->cache_folder     ? ", which cannot be written"
+                      t->is_newer         ? ", whose tuned.json is of a later version"
+                      : t->cache_folder   ? ", which cannot be written"
                       : t->refused_folder ? ", which is no folder of this user alone"
-                                          : "");
+                                          : "",
+                      t->unkept[0] ? ": " : "", t->unkept);
 }
 
 /* ---- doors ------------------------------------------------------------------------------------------------------- */

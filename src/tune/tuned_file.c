@@ -11,7 +11,8 @@
 #include "file/json.h"
 #include "kern/kern.h"
 
-#define FORMAT "vkformer tuned kernels 1"
+#define FORMAT_NAME "vkformer tuned kernels "
+#define FORMAT FORMAT_NAME "1"
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
@@ -225,6 +226,12 @@ static vkf_status read_device(vkf_tuned_file *file, const char *source, vkf_file
   return VKF_OK;
 }
 
+/* Is it the format of a later version? */
+static bool is_newer(const char *format) {
+  const size_t n = sizeof FORMAT_NAME - 1;
+  return strncmp(format, FORMAT_NAME, n) == 0 && strtol(format + n, NULL, 10) > strtol(FORMAT + n, NULL, 10);
+}
+
 vkf_status vkf_tune_file_parse(vkf_tuned_file *file, const char *source, const char *bytes, size_t n_bytes) {
   vkf_status st = VKF_OK;
   vkf_file_json *json = NULL;
@@ -235,7 +242,8 @@ vkf_status vkf_tune_file_parse(vkf_tuned_file *file, const char *source, const c
   VKF_TRY(vkf_file_json_parse(file->env, source, bytes, n_bytes, &json));
   VKF_TRY(vkf_file_json_get_string(vkf_file_json_root(json), "format", &format));
   if (strcmp(format, FORMAT) != 0)
-    VKF_FAIL(file->env, VKF_ERROR_FORMAT, "%s: expected the format \"%s\", found \"%.60s\"", source, FORMAT, format);
+    VKF_FAIL(file->env, is_newer(format) ? VKF_ERROR_UNSUPPORTED : VKF_ERROR_FORMAT,
+             "%s: expected the format \"%s\", found \"%.60s\"", source, FORMAT, format);
   VKF_TRY(vkf_file_json_get_array(vkf_file_json_root(json), "devices", &devices));
   for (size_t i = 0; i < vkf_file_json_count(devices); i++)
     VKF_TRY(read_device(&read, source, vkf_file_json_at(devices, i)));

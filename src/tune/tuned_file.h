@@ -69,7 +69,8 @@ void vkf_tune_key(const vkf_caps *caps, vkf_tuned_key *out);
 
 void vkf_tune_file_init(vkf_tuned_file *file, vkf_env *env);
 void vkf_tune_file_finish(vkf_tuned_file *file);
-/* Adds what the JSON holds. VKF_ERROR_FORMAT says what is wrong, and nothing was added. */
+/* Adds what the JSON holds. VKF_ERROR_FORMAT says what is wrong, and nothing was added;
+ * VKF_ERROR_UNSUPPORTED: a later version wrote it. */
 vkf_status vkf_tune_file_parse(vkf_tuned_file *file, const char *source, const char *bytes, size_t n_bytes);
 /* Adds one time, over an older one of the same key, problem and kernel. */
 vkf_status vkf_tune_file_add(vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_tuned_entry *entry);

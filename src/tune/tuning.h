@@ -21,6 +21,9 @@ typedef struct vkf_tuning {
 
   vkf_tuned_key key;   /* of this device */
   vkf_tuned_file file; /* all that was read and found */
+  bool is_newer;       /* tuned.json is of a later version, which it is left to: nothing is kept */
+  bool has_warned;     /* that tuned.json cannot be read */
+  char unkept[256];    /* why it could not be written; "" if it was, or if the log alone says it */
   vkf_arena arena;     /* of the rows */
   vkf_tuned rows;      /* the times that count for this device */
 

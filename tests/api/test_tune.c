@@ -102,6 +102,11 @@ static void a_bad_cache_is_no_error(void **state) {
   program_must(
       "mkdir $T/bad; chmod 700 $T/bad; echo '{' > $T/bad/tuned.json; export VKF_CACHE_DIR=$T/bad; $V kernels norm:8,64",
       0, "* 1", "tuned times are not used");
+  /* It is read again before it is replaced, and one warning says so. */
+  program_must(
+      "rm -r $T/bad/*; echo '{' > $T/bad/tuned.json; export VKF_CACHE_DIR=$T/bad; $V kernels norm:8,64 2>&1 | "
+      "grep -c 'tuned times are not used'; grep -c '\"format\"' $T/bad/tuned.json",
+      0, "1\n1\n", "");
   program_must(
       "cp $T/kept.json $T/bad/tuned.json; chmod 666 $T/bad/tuned.json; export VKF_CACHE_DIR=$T/bad; "
       "$V kernels norm:8,64",
@@ -117,6 +122,28 @@ static void a_bad_cache_is_no_error(void **state) {
   program_must("export VKF_CACHE_DIR=$T/none/cache; $V devices -v | grep ' ok$'", 0, "shared memory", NULL);
   program_must("touch $T/file; export VKF_CACHE_DIR=$T/file/cache; $V kernels norm:8,64 -v", 0, "* 1",
                "cannot be made");
+}
+
+/* What a later version keeps is left to it. */
+static void a_later_format_is_left_alone(void **state) {
+  (void)state;
+  program_must(
+      "mkdir -m 700 $T/later; sed 's/tuned kernels 1/tuned kernels 2/' $T/kept.json > $T/later/tuned.json; "
+      "cp $T/later/tuned.json $T/later.json; export VKF_CACHE_DIR=$T/later; $V kernels norm:8,64",
+      0, "* 1", "tuned times are not used, and none are kept: tuned.json: expected the format");
+  program_must("export VKF_CACHE_DIR=$T/later; $V tune --problem norm:8,64 --seconds 0.001", 4, "",
+               "/later, whose tuned.json is of a later version");
+  program_must("cmp $T/later/tuned.json $T/later.json", 0, "", "");
+}
+
+/* A limit on the sizes of files stands for a disk without room. */
+static void a_full_disk_is_named(void **state) {
+  (void)state;
+  program_must(
+      "(trap '' XFSZ; ulimit -f 0; VKF_CACHE_DIR=$T/full $V tune --problem norm:8,64 --seconds 0.001; "
+      "echo exit $?) 2>&1 | cat",
+      0, "tuned.json: cannot be written: File too large", NULL);
+  assert_non_null(strstr(program_out, "exit 4"));
 }
 
 /* Times that nobody would have later are not measured. */
@@ -178,5 +205,6 @@ static void a_child_that_hangs_is_left_behind(void **state) {
 
 PROGRAM_MAIN(prepare, cmocka_unit_test(times_are_kept_and_used), cmocka_unit_test(the_child_has_the_options),
              cmocka_unit_test(checks_run_once), cmocka_unit_test(files_travel),
-             cmocka_unit_test(a_bad_cache_is_no_error), cmocka_unit_test(tuning_needs_a_place_for_its_times),
+             cmocka_unit_test(a_bad_cache_is_no_error), cmocka_unit_test(a_later_format_is_left_alone),
+             cmocka_unit_test(a_full_disk_is_named), cmocka_unit_test(tuning_needs_a_place_for_its_times),
              cmocka_unit_test(two_tuners_keep_both), cmocka_unit_test(a_child_that_hangs_is_left_behind))

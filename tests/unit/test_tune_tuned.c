@@ -209,7 +209,7 @@ static void damaged_files_add_nothing(void **state) {
       {"", "expected JSON"},
       {"{\"format\": \"vkformer tuned kernels 1\", \"devices\": [", "expected JSON"},
       {"[]", "format"},
-      {"{\"format\": \"vkformer tuned kernels 2\", \"devices\": []}", "kernels 2"},
+      {"{\"format\": \"vkformer tuned kernels 0\", \"devices\": []}", "kernels 0"},
       {"{\"format\": \"vkformer tuned kernels 1\", \"devices\": 7}", "devices"},
       {"{\"format\": \"vkformer tuned kernels 1\", \"devices\": [{\"device\": 7}]}", "device"},
       {"{\"format\": \"vkformer tuned kernels 1\", \"devices\": [{\"device\": \"a\", \"uuid\": \"\", \"vendor_id\": 1, "
@@ -231,6 +231,17 @@ static void damaged_files_add_nothing(void **state) {
     assert_int_equal(file.n_sections, 0);
     vkf_tune_file_finish(&file);
   }
+}
+
+static void later_formats_are_told_apart(void **state) {
+  (void)state;
+  static const char json[] = "{\"format\": \"vkformer tuned kernels 10\", \"devices\": 7}";
+  vkf_tuned_file file;
+  vkf_tune_file_init(&file, &env);
+  vkf_env_clear(&env);
+  assert_int_equal(vkf_tune_file_parse(&file, "it", json, strlen(json)), VKF_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(env.message, "found \"vkformer tuned kernels 10\""));
+  vkf_tune_file_finish(&file);
 }
 
 /* device > architecture > probe > vendor, an op at a time. */
@@ -444,6 +455,7 @@ int main(void) {
       TEST(a_key_is_filled_from_the_device),
       TEST(what_is_printed_is_read),
       TEST(damaged_files_add_nothing),
+      TEST(later_formats_are_told_apart),
       TEST(bytes_that_are_no_utf8_are_left_out),
       TEST(findings_belong_to_one_device),
       TEST(the_best_source_counts),
