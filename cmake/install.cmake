@@ -65,10 +65,17 @@ if(BUILD_SHARED_LIBS)
   set(libs -lvkformer)
 endif()
 file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" up "${up}")
+foreach(dir LIBDIR INCLUDEDIR)
+  set(pc_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${dir}}")
+    set(pc_${dir} "${CMAKE_INSTALL_${dir}}")
+  endif()
+endforeach()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/vkformer.pc @ONLY CONTENT [[
 prefix=${pcfiledir}/@up@
-libdir=${prefix}@CMAKE_INSTALL_LIBDIR@
-includedir=${prefix}@CMAKE_INSTALL_INCLUDEDIR@
+libdir=@pc_LIBDIR@
+includedir=@pc_INCLUDEDIR@
 Name: vkformer
 Description: @PROJECT_DESCRIPTION@
 Version: @PROJECT_VERSION@

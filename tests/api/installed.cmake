@@ -143,3 +143,12 @@ file(READ ${work}/parent/compile_commands.json commands)
 if(NOT types STREQUAL "parent ''" OR NOT commands MATCHES "-O2[^\n]*src/base/env[.]c")
   message(FATAL_ERROR "expected -O2 for the library and no build type for its parent, found ${types}")
 endif()
+
+# Folders that are no part of the prefix are named as they are.
+must(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/apart -D CMAKE_C_COMPILER=${C_COMPILER} -D VKF_BUILD_TESTS=OFF
+     -D CMAKE_INSTALL_PREFIX=/one -D CMAKE_INSTALL_LIBDIR=/two/lib)
+file(READ ${work}/apart/vkformer.pc pc)
+if(NOT pc MATCHES "\nlibdir=/two/lib\nincludedir=[$]{prefix}/include\n" OR
+   NOT pc MATCHES "^prefix=[$]{pcfiledir}/../../../one\n")
+  message(FATAL_ERROR "expected the libraries of /two/lib and the headers of /one, found\n${pc}")
+endif()
