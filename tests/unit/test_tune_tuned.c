@@ -1,10 +1,12 @@
 /* Tuned times in files and in the cache folder: keys, which times count, what is not trusted, and who wins of two. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -342,6 +344,33 @@ static void the_folder_is_made_and_its_files_replaced(void **state) {
   remove_cache();
 }
 
+/* A limit on the sizes of files stands for a disk without room. */
+static void why_times_are_not_kept_is_known(void **state) {
+  (void)state;
+  make_cache();
+  vkf_tuning t = {.env = &env, .cache_folder = cache, .key = a_cpu()};
+  const vkf_tuned_entry e = entry("norm:8,64", "norm-row-64", 5, false);
+  struct rlimit before, none;
+  vkf_tune_file_init(&t.file, &env);
+  assert_true(vkf_tune_cache_has_room(&env, cache));
+  assert_int_equal(vkf_tune_keep_times(&t, &e, 1), VKF_OK);
+  assert_string_equal(t.unkept, "");
+  void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  none = before;
+  none.rlim_cur = 0;
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const bool has_room = vkf_tune_cache_has_room(&env, cache);
+  const vkf_status st = vkf_tune_keep_times(&t, &e, 1);
+  setrlimit(RLIMIT_FSIZE, &before); /* before an assertion prints to a file */
+  signal(SIGXFSZ, handler);
+  assert_false(has_room);
+  assert_int_equal(st, VKF_OK);
+  assert_non_null(strstr(t.unkept, "tuned.json: cannot be written: File too large"));
+  vkf_tune_file_finish(&t.file);
+  remove_cache();
+}
+
 static void files_have_at_most_64_mib(void **state) {
   enum { MOST = 64 << 20 };
   (void)state;
@@ -456,6 +485,7 @@ int main(void) {
       TEST(what_is_printed_is_read),
       TEST(damaged_files_add_nothing),
       TEST(later_formats_are_told_apart),
+      TEST(why_times_are_not_kept_is_known),
       TEST(bytes_that_are_no_utf8_are_left_out),
       TEST(findings_belong_to_one_device),
       TEST(the_best_source_counts),
