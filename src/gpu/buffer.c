@@ -20,14 +20,11 @@ static VkResult create_handle(vkf_gpu_buffer *buffer) {
   vkf_gpu_device *device = buffer->device;
   const VkExternalMemoryBufferCreateInfo ours = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
                                                  .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
-  VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                             .pNext = buffer->host ? &ours : NULL,
-                             .size = buffer->bytes,
-                             .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
-                                      VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                                      VK_BUFFER_USAGE_TRANSFER_DST_BIT,
-                             .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
-  if (device->caps.buffer_address) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  const VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                                   .pNext = buffer->host ? &ours : NULL,
+                                   .size = buffer->bytes,
+                                   .usage = vkf_gpu_buffer_usage(&device->caps),
+                                   .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
   return device->vk.CreateBuffer(device->handle, &info, NULL, &buffer->handle);
 }
 

@@ -47,8 +47,8 @@ static vkf_status create_handle(vkf_gpu_device *device, const vkf_gpu_adapter *a
   vkf_gpu_features_link(&features, device->caps.api_version, &offered);
   vkf_gpu_features_from_caps(&features, &device->caps);
 
-  device->has_large_pages = vkf_gpu_large_pages_wanted(&device->caps) &&
-                            vkf_gpu_extensions_have(&offered, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+  device->has_large_pages = vkf_gpu_extensions_have(&offered, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME) &&
+                            vkf_gpu_large_pages_can(vk, adapter->handle, &device->caps);
   if (device->caps.kind != VKF_DEVICE_CPU && vkf_gpu_extensions_have(&offered, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME))
     device->budget_of = adapter->handle;
 

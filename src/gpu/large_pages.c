@@ -31,6 +31,18 @@ bool vkf_gpu_large_pages_wanted(const vkf_caps *caps) {
 #endif
 }
 
+/* SwiftShader has the extension, and says of no buffer that it may have such memory. */
+bool vkf_gpu_large_pages_can(const vkf_vk_instance *vk, VkPhysicalDevice handle, const vkf_caps *caps) {
+  const VkPhysicalDeviceExternalBufferInfo info = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
+      .usage = vkf_gpu_buffer_usage(caps),
+      .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
+  VkExternalBufferProperties found = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
+  if (!vkf_gpu_large_pages_wanted(caps)) return false;
+  vk->GetPhysicalDeviceExternalBufferProperties(handle, &info, &found);
+  return found.externalMemoryProperties.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
+}
+
 static host_end *end_of(const vkf_gpu_buffer *buffer) {
   return (host_end *)((char *)buffer->host + buffer->host_bytes) - 1;
 }

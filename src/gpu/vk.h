@@ -23,16 +23,17 @@ VK_DEFINE_NON_DISPATCHABLE_HANDLE(VkShaderEXT)
 
 /* ---- function tables --------------------------------------------------------------------------------------------- */
 
-#define VKF_VK_INSTANCE_FUNCTIONS(X)        \
-  X(DestroyInstance)                        \
-  X(EnumeratePhysicalDevices)               \
-  X(EnumerateDeviceExtensionProperties)     \
-  X(GetPhysicalDeviceProperties2)           \
-  X(GetPhysicalDeviceFeatures2)             \
-  X(GetPhysicalDeviceMemoryProperties)      \
-  X(GetPhysicalDeviceMemoryProperties2)     \
-  X(GetPhysicalDeviceQueueFamilyProperties) \
-  X(CreateDevice)                           \
+#define VKF_VK_INSTANCE_FUNCTIONS(X)           \
+  X(DestroyInstance)                           \
+  X(EnumeratePhysicalDevices)                  \
+  X(EnumerateDeviceExtensionProperties)        \
+  X(GetPhysicalDeviceProperties2)              \
+  X(GetPhysicalDeviceFeatures2)                \
+  X(GetPhysicalDeviceMemoryProperties)         \
+  X(GetPhysicalDeviceMemoryProperties2)        \
+  X(GetPhysicalDeviceExternalBufferProperties) \
+  X(GetPhysicalDeviceQueueFamilyProperties)    \
+  X(CreateDevice)                              \
   X(GetDeviceProcAddr)
 
 #define VKF_VK_DEVICE_FUNCTIONS(X) \
@@ -364,8 +365,16 @@ struct vkf_gpu_buffer {
   uint64_t host_bytes; /* of it */
 };
 
-/* Does large_pages.c serve such a device, if it has VK_EXT_external_memory_host? */
+/* What every buffer may be used for. */
+static inline VkBufferUsageFlags vkf_gpu_buffer_usage(const vkf_caps *caps) {
+  return VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
+         VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+         (caps->buffer_address ? VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT : 0);
+}
+/* Does large_pages.c serve such a device, if it has VK_EXT_external_memory_host and imports such memory? */
 bool vkf_gpu_large_pages_wanted(const vkf_caps *caps);
+/* The same, and whether it imports it. */
+bool vkf_gpu_large_pages_can(const vkf_vk_instance *vk, VkPhysicalDevice handle, const vkf_caps *caps);
 /* Gives memory of ours to a buffer that has no handle yet, if it may have it. false: it gets none and uses the
  * driver's. */
 bool vkf_gpu_large_pages_map(vkf_gpu_buffer *buffer, vkf_gpu_memory memory);
