@@ -31,7 +31,7 @@ bool vkf_gpu_large_pages_wanted(const vkf_caps *caps) {
 #endif
 }
 
-/* SwiftShader has the extension, and says of no buffer that it may have such memory. */
+/* SwiftShader has the extension, but says of no buffer that it may be in such memory. */
 bool vkf_gpu_large_pages_can(const vkf_vk_instance *vk, VkPhysicalDevice handle, const vkf_caps *caps) {
   const VkPhysicalDeviceExternalBufferInfo info = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,

@@ -371,9 +371,9 @@ static inline VkBufferUsageFlags vkf_gpu_buffer_usage(const vkf_caps *caps) {
          VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
          (caps->buffer_address ? VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT : 0);
 }
-/* Does large_pages.c serve such a device, if it has VK_EXT_external_memory_host and imports such memory? */
+/* Is the device of a kind that large_pages.c is for? */
 bool vkf_gpu_large_pages_wanted(const vkf_caps *caps);
-/* The same, and whether it imports it. */
+/* The same, and does its driver import memory of ours for buffers? It has VK_EXT_external_memory_host. */
 bool vkf_gpu_large_pages_can(const vkf_vk_instance *vk, VkPhysicalDevice handle, const vkf_caps *caps);
 /* Gives memory of ours to a buffer that has no handle yet, if it may have it. false: it gets none and uses the
  * driver's. */

@@ -46,7 +46,7 @@ done:
   return st;
 }
 
-/* Takes those that are too many out of a part, at the end of the text or at its begin: special tokens stay. */
+/* Takes those that are too many out of a part, at the end of the text or at its beginning: special tokens stay. */
 static void cut(const embedder *e, vkf_part *part) {
   const uint32_t most = e->parts.rules.max_ids;
   if (!most || part->n <= most) return;
