@@ -35,6 +35,7 @@ static struct {
   const card *cards; /* of the machines; NULL: none has a name */
   uint32_t n_machines;
   const machine *opened;
+  VkExternalMemoryFeatureFlags buffers; /* in memory of the host */
 } told;
 
 /* ---- the loader -------------------------------------------------------------------------------------------------- */
@@ -113,6 +114,14 @@ static void memory(VkPhysicalDevice it, VkPhysicalDeviceMemoryProperties *out) {
   memset(out, 0, sizeof *out);
 }
 
+static void external_buffers(VkPhysicalDevice it, const VkPhysicalDeviceExternalBufferInfo *info,
+                             VkExternalBufferProperties *out) {
+  (void)it;
+  const bool is_ours = info->handleType == VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT &&
+                       (info->usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT);
+  out->externalMemoryProperties.externalMemoryFeatures = is_ours ? told.buffers : 0;
+}
+
 static void families(VkPhysicalDevice it, uint32_t *n, VkQueueFamilyProperties *out) {
   const machine *m = (const machine *)it;
   *n = m->n_families;
@@ -136,6 +145,7 @@ PFN_vkVoidFunction vkGetInstanceProcAddr(VkInstance instance, const char *name) 
               {"vkGetPhysicalDeviceFeatures2", (PFN_vkVoidFunction)features},
               {"vkGetPhysicalDeviceMemoryProperties", (PFN_vkVoidFunction)memory},
               {"vkGetPhysicalDeviceMemoryProperties2", (PFN_vkVoidFunction)memory /* nobody calls it */},
+              {"vkGetPhysicalDeviceExternalBufferProperties", (PFN_vkVoidFunction)external_buffers},
               {"vkGetPhysicalDeviceQueueFamilyProperties", (PFN_vkVoidFunction)families},
               {"vkCreateDevice", (PFN_vkVoidFunction)open_device},
               {"vkGetDeviceProcAddr", (PFN_vkVoidFunction)destroy}};
@@ -284,6 +294,18 @@ static void devices_are_chosen(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* A CPU driver gets memory of ours if it says that buffers may be in it, not for its extension alone. */
+static void large_pages_are_imported(void **state) {
+  (void)state;
+  const vkf_vk_instance vk = {.GetPhysicalDeviceExternalBufferProperties = external_buffers};
+  const vkf_caps cpu = {.kind = VKF_DEVICE_CPU, .host_visible = true}, gpu = {.host_visible = true};
+  told.buffers = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
+  assert_int_equal(vkf_gpu_large_pages_can(&vk, NULL, &cpu), vkf_gpu_large_pages_wanted(&cpu));
+  assert_false(vkf_gpu_large_pages_can(&vk, NULL, &gpu));
+  told.buffers = VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT;
+  assert_false(vkf_gpu_large_pages_can(&vk, NULL, &cpu));
+}
+
 static void nothing(void *user) {
   (void)user;
 }
@@ -327,6 +349,7 @@ int main(void) {
       cmocka_unit_test_setup(portability_is_asked_for_where_it_is_there, tell_usual),
       cmocka_unit_test_setup(validation_is_asked_for_by_a_1, tell_usual),
       cmocka_unit_test_setup(devices_are_chosen, tell_usual),
+      cmocka_unit_test_setup(large_pages_are_imported, tell_usual),
       cmocka_unit_test_setup(hosts_give_all_handles, tell_usual),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
