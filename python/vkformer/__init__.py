@@ -357,6 +357,7 @@ class _CtrlC:
     """
 
     came = raises = False
+    asked = False  # by stop(), since the call began
 
     def __init__(self) -> None:
         self._runs = threading.Lock()
@@ -368,6 +369,7 @@ class _CtrlC:
         if not self._runs.acquire(blocking=False):
             yield
             return
+        self.asked = False
         is_main = threading.current_thread() is threading.main_thread()
         hook, handler = sys.unraisablehook, signal.getsignal(signal.SIGINT)
         is_taken = is_main and handler is signal.default_int_handler
@@ -507,7 +509,7 @@ class Session(_Opened):
         self._name = model._name
         self._handle = ctypes.c_void_p()
         self._ctrl_c = ctrl_c = _CtrlC()
-        self._should_stop = c.StopFn(lambda _: ctrl_c.came)  # the session calls it as long as there is one
+        self._should_stop = c.StopFn(lambda _: ctrl_c.came or ctrl_c.asked)  # kept: the session calls it
         params = c.SessionParams(should_stop=self._should_stop)
         model._context.check(
             _lib.vkf_session_create(model._handle, ctypes.byref(params), ctypes.byref(self._handle))
@@ -524,6 +526,15 @@ class Session(_Opened):
         with self._ctrl_c.during():
             status = function(self._handle, *arguments)
         self._check(status)
+
+    def stop(self) -> None:
+        """Stops the call that another thread runs in this session.
+
+        That call raises an Error with the status Error.Status.ERROR_STOPPED, and the session can be used again. If no
+        call runs, nothing happens. An asyncio program calls it when a task that awaits asyncio.to_thread() is
+        cancelled.
+        """
+        self._ctrl_c.asked = True
 
     def close(self) -> None:
         """Frees its memory; what is closed stays closed."""
@@ -619,7 +630,7 @@ class Session(_Opened):
         ctrl_c = self._ctrl_c
 
         def call(_: Any, prompt: int, text: Any, n_bytes: int) -> int:
-            if ctrl_c.came:
+            if ctrl_c.came or ctrl_c.asked:
                 return 1
             try:
                 ctrl_c.raises = True
@@ -644,7 +655,7 @@ class Session(_Opened):
                 )
             if failure:
                 raise failure[0]
-            if status != c.Status.ERROR_STOPPED:
+            if status != c.Status.ERROR_STOPPED or ctrl_c.asked:
                 self._check(status)
             return result.texts()
 

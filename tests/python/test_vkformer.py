@@ -4,6 +4,7 @@ VKFORMER_LIBRARY names the shared library, VKF_DEVICE the device.
 """
 
 import array
+import concurrent.futures
 import contextlib
 import copy
 import gc
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import tracemalloc
 import unittest
 
@@ -340,6 +342,32 @@ class TestTranslate(unittest.TestCase):
                       "except TimeoutError as error:\n    print(error)\n"
                       "print(session.translate('I am here.'))")
         self.assertEqual((done.stdout.decode(), done.stderr), ("late\nEstoy aqu\u00ed.\n", b""))
+
+    def test_stop(self):
+        """stop() ends the call of another thread, before its first piece of text and behind it; the next one runs."""
+        texts, begun, long = 500 * [SENTENCES[1]], threading.Event(), {"min_new_tokens": 400, "max_new_tokens": 400}
+
+        def stream():
+            for _ in session.stream(SENTENCES[1], num_beams=1, **long):
+                begun.set()
+
+        with self.model.session() as session:
+            session.stop()  # no call runs, so it changes nothing
+            for call, waits in (
+                    (lambda: session.translate(texts), False), (lambda: session.generate(texts, num_beams=4), False),
+                    (lambda: session.generate(SENTENCES[1], num_beams=1, on_text=lambda *_: begun.set(), **long), True),
+                    (stream, True)):
+                with self.subTest(), concurrent.futures.ThreadPoolExecutor(1) as pool:
+                    begun.clear()
+                    running = pool.submit(call)
+                    self.assertTrue(begun.wait(60) if waits else True)
+                    while not running.done():  # a stop before the call begins is none
+                        session.stop()
+                        time.sleep(0.01)
+                    error = running.exception()
+                    self.assertIsInstance(error, vkformer.Error)
+                    self.assertEqual(error.status, vkformer.Error.Status.ERROR_STOPPED)
+                    self.assertEqual(session.translate("I am here."), "Estoy aqu\u00ed.")
 
     def test_threads(self):
         found = {}
