@@ -1,7 +1,7 @@
-/* base: what every room uses: errors, log, host memory, arena, growing text, checked sizes.
+/* base: what every room uses: errors, log, host memory, arenas, growing text, numbers, cores.
  *
- * Owns the environment of one context (vkf_env): there is no global state. It knows no tensors, files or Vulkan.
- * Invariant: the message kept is that of the first cause since vkf_env_clear().
+ * Owns the environment of a context (vkf_env), which takes the place of global state. Knows no tensors, files or
+ * Vulkan. Invariant: the message kept is that of the first failure since vkf_env_clear().
  */
 #ifndef VKF_BASE_BASE_H
 #define VKF_BASE_BASE_H
@@ -26,20 +26,20 @@
 #define VKF_CEIL_DIV(a, b) (((a) + (b)-1) / (b))
 #define VKF_ROUND_UP(a, b) (VKF_CEIL_DIV(a, b) * (b))
 
-/* One fallible call of a function that holds nothing: it returns the status of a call that fails. */
+/* Makes a call and returns its status if it fails. For functions that have nothing to release. */
 #define VKF_CALL(call)                   \
   do {                                   \
     const vkf_status called = (call);    \
     if (called != VKF_OK) return called; \
   } while (0)
-/* The same in a function that has something to release: it has `vkf_status st = VKF_OK;` and one label `done:` that
- * cleans up and returns st. */
+/* The same for functions that have something to release: they declare `vkf_status st = VKF_OK;`, and their one label
+ * `done:` cleans up and returns st. */
 #define VKF_TRY(call)            \
   do {                           \
     st = (call);                 \
     if (st != VKF_OK) goto done; \
   } while (0)
-/* The same for a cause found here: VKF_FAIL(env, VKF_ERROR_FORMAT, "expected %u, found %u", a, b). */
+/* Records a failure and jumps to `done:`, as in VKF_FAIL(env, VKF_ERROR_FORMAT, "expected %u, found %u", a, b). */
 #define VKF_FAIL(env, status, ...)                   \
   do {                                               \
     st = vkf_env_fail((env), (status), __VA_ARGS__); \
@@ -48,29 +48,30 @@
 
 /* ---- environment ------------------------------------------------------------------------------------------------- */
 
-/* Used by one thread at a time, except as the comment of `parent` says. */
+/* Used by one thread at a time, except that threads of its children change its counters. */
 typedef struct vkf_env {
-  struct vkf_env *parent;   /* NULL, or: memory is counted there, too, by any thread; its allocator is used here */
-  struct vkf_env *listener; /* NULL, or: failures and log lines go there */
+  struct vkf_env *parent;   /* NULL, or: it counts this one's memory, and its allocator is used here */
+  struct vkf_env *listener; /* NULL, or: it gets the failures and log lines */
   vkf_allocator allocator;
   vkf_log_fn log;
   void *log_user;
   vkf_log_level log_level;
-  vkf_status first;   /* status of the first cause; VKF_OK: none */
-  char message[1024]; /* its sentence */
-  bool too_large;     /* its cause: a tensor or a grid exceeds a limit of the device, so a smaller batch may fit */
-  pid_t process;      /* that made its Vulkan objects; 0: it has none. Of an environment with a parent it is there */
-  _Atomic uint64_t n_allocations; /* calls that wanted memory, ever */
+  vkf_status first;   /* status of the first failure; VKF_OK: none */
+  char message[1024]; /* that failure as a sentence */
+  bool too_large;     /* it failed because a tensor or a grid exceeds a limit of the device: a smaller batch may fit */
+  pid_t process;      /* made the Vulkan objects; 0: there are none. A child uses its parent's */
+  _Atomic uint64_t n_allocations; /* calls that asked for memory so far */
   uint64_t fail_at;               /* fault injection: the allocation with this number (from 1) fails; 0: none */
   _Atomic uint64_t live_bytes;    /* host bytes held now through this environment and its children */
 } vkf_env;
 
 void vkf_env_init(vkf_env *env, const vkf_context_params *params);
-/* An environment for another thread: a message of its own, the parent's allocator and log. The parent outlives it. */
+/* Makes an environment for another thread, with its own message and the parent's allocator and log. The parent must
+ * outlive it. */
 void vkf_env_init_child(vkf_env *env, vkf_env *parent);
-/* Forgets the last failure; the public door calls it at the start of every call. */
+/* Forgets the recorded failure. Every public function calls it first. */
 void vkf_env_clear(vkf_env *env);
-/* A failure set aside while other calls of the environment may clear or replace it. */
+/* A copy of the recorded failure, to restore it after calls that may clear or replace it. */
 typedef struct vkf_env_failure {
   vkf_status first;
   char message[1024];
@@ -78,15 +79,15 @@ typedef struct vkf_env_failure {
 } vkf_env_failure;
 void vkf_env_save_failure(const vkf_env *env, vkf_env_failure *out);
 void vkf_env_restore_failure(vkf_env *env, const vkf_env_failure *failure);
-/* Records the first cause and returns `status`. */
+/* Records a failure unless one is recorded already. Returns `status`. */
 vkf_status vkf_env_fail(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
-/* The same where a tensor or a grid exceeds a limit of the device: sets env->too_large as well. */
+/* The same if a tensor or a grid exceeds a limit of the device: also sets env->too_large. */
 vkf_status vkf_env_fail_too_large(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
 /* Puts words before the kept message ("model.safetensors: ..."); returns `status`. */
 vkf_status vkf_env_prefix(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
 void vkf_env_log(vkf_env *env, vkf_log_level level, const char *fmt, ...) VKF_PRINTF(3, 4);
 
-/* A callback of the caller's that runs. A failure of what it calls is forgotten afterwards. */
+/* A running callback of the user. Failures of what it calls are forgotten when it ends. */
 typedef struct vkf_env_callback {
   vkf_env *env;
   vkf_env_failure before;
@@ -101,23 +102,23 @@ void vkf_env_callback_end(const vkf_env_callback *callback);
     call;                                     \
     vkf_env_callback_end(&callback);          \
   } while (0)
-/* Whether this thread is inside a callback of the environment, of a child of it or of its parent. */
+/* Returns whether this thread is in a callback of the environment, of one of its children or of its parent. */
 bool vkf_env_callback_runs(const vkf_env *env);
-/* Whether this process is a child of the one that made the environment's Vulkan objects. A driver's threads are not in
- * it, so it would wait for them forever; and what it destroyed would be gone from a GPU for its parent, too. If so,
- * records that `call`, a function of the library, is refused there. */
+/* Returns whether this process is a child of the one that made the environment's Vulkan objects. If so, records that
+ * `call`, a function of the library, is refused there: a child has none of the driver's threads and would wait for them
+ * forever, and what it destroyed on a GPU would be gone for its parent, too. */
 bool vkf_env_in_child(vkf_env *env, const char *call);
-/* The same, also if `call` would disturb a function of the library inside whose callback this thread is. */
+/* The same, but also refuses inside a callback (vkf_env_callback_runs()), where `call` would disturb the function that
+ * called back. */
 bool vkf_env_refuses(vkf_env *env, const char *call);
 
 /* ---- host memory ------------------------------------------------------------------------------------------------- */
 
-/* NULL when out of memory (the failure is recorded) or when count*size overflows; zeroed. size 0 gives a valid pointer.
- */
+/* Returns zeroed memory, or NULL (recorded) if there is none or count*size overflows. Size 0 gives a valid pointer. */
 void *vkf_env_alloc(vkf_env *env, size_t count, size_t size);
-/* As realloc; the new part is not zeroed. On failure the old memory stays and NULL is returned. */
+/* Works as realloc(): does not zero the new part; on failure returns NULL and keeps the old memory. */
 void *vkf_env_realloc(vkf_env *env, void *old, size_t count, size_t size);
-/* Returns `old` if its *capacity is enough for `need` elements; else reallocates it, to at least twice the capacity. */
+/* Makes room for `need` elements: returns `old` if *capacity is enough, else reallocates to at least twice of it. */
 void *vkf_env_grow(vkf_env *env, void *old, size_t *capacity, size_t need, size_t size);
 void vkf_env_free(vkf_env *env, void *memory);
 char *vkf_env_strdup(vkf_env *env, const char *text);
@@ -134,11 +135,11 @@ char *vkf_arena_strdup(vkf_arena *arena, const char *text);
 char *vkf_arena_printf(vkf_arena *arena, const char *fmt, ...) VKF_PRINTF(2, 3);
 
 bool vkf_ends_with(const char *text, const char *end);
-/* For messages: what a file is that begins with these bytes, if it is compressed; else NULL. */
+/* Returns a phrase for messages if a file that begins with these bytes is compressed, else NULL. */
 const char *vkf_packed(const void *bytes, size_t n);
 
-/* A growing byte string, followed by a zero byte; data is NULL before the first append. After a failed append `failed`
- * stays set. */
+/* A growing byte string with a zero byte behind it; data is NULL before the first append. A failed append sets `failed`
+ * for good. */
 typedef struct vkf_text {
   vkf_env *env;
   char *data;
@@ -149,14 +150,14 @@ void vkf_text_init(vkf_text *text, vkf_env *env);
 void vkf_text_finish(vkf_text *text);
 void vkf_text_append(vkf_text *text, const char *bytes, size_t size);
 void vkf_text_printf(vkf_text *text, const char *fmt, ...) VKF_PRINTF(2, 3);
-/* VKF_ERROR_MEMORY if an append failed. */
+/* Returns VKF_ERROR_MEMORY if an append failed. */
 vkf_status vkf_text_status(const vkf_text *text);
-/* The same, after which `data` is a string, also where nothing was appended. */
+/* The same, and makes `data` a string even if nothing was appended. */
 vkf_status vkf_text_end(vkf_text *text);
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
-/* false on overflow. */
+/* Return false on overflow. */
 bool vkf_size_mul(size_t a, size_t b, size_t *out);
 bool vkf_size_add(size_t a, size_t b, size_t *out);
 
@@ -167,7 +168,7 @@ float vkf_f16_to_f32(uint16_t half);
 uint16_t vkf_f16_from_f32(float value); /* to nearest even */
 float vkf_bf16_to_f32(uint16_t bits);
 uint16_t vkf_bf16_from_f32(float value); /* to nearest even, NaN stays NaN */
-/* The same for n numbers, in loops that compilers turn into vector code. The 16-bit side may be at any address. */
+/* The same for n numbers, in loops that compilers vectorise. The 16-bit numbers may be at any address. */
 void vkf_f16_to_f32_all(const void *in, size_t n, float *out);
 void vkf_f16_from_f32_all(const float *in, size_t n, void *out);
 void vkf_bf16_to_f32_all(const void *in, size_t n, float *out);
@@ -176,18 +177,18 @@ void vkf_bf16_from_f32_all(const float *in, size_t n, void *out);
 /* Counter-based random numbers: value = f(seed, stream, counter), no state. */
 uint64_t vkf_rng_u64(uint64_t seed, uint64_t stream, uint64_t counter);
 double vkf_rng_unit(uint64_t seed, uint64_t stream, uint64_t counter); /* [0,1) */
-/* The sum of four uniform numbers: mean 0, sigma 1, within 3.47; near enough to a normal one, in a fifth of its time.
- */
+/* Returns a nearly normal number: the sum of four uniform ones, with mean 0, sigma 1 and nothing beyond 3.47, in a
+ * fifth of the time that a normal one takes. */
 double vkf_rng_normal(uint64_t seed, uint64_t stream, uint64_t counter);
 
-/* FNV-1a in 64 bits (Fowler, Noll, Vo), a byte or a word a step. */
+/* FNV-1a in 64 bits (Fowler, Noll, Vo), one byte or word per step. */
 #define VKF_HASH_START UINT64_C(14695981039346656037)
 static inline uint64_t vkf_hash_step(uint64_t hash, uint64_t value) {
   return (hash ^ value) * UINT64_C(1099511628211);
 }
 uint64_t vkf_hash_bytes(uint64_t hash, const void *bytes, size_t n);
 uint64_t vkf_hash_text(uint64_t hash, const char *text);
-/* For many bytes: it takes eight at a time. The hash is not that of vkf_hash_bytes(). */
+/* Faster for many bytes, because it takes eight at a time. Gives another hash than vkf_hash_bytes(). */
 uint64_t vkf_hash_words(uint64_t hash, const void *bytes, size_t n);
 
 uint64_t vkf_clock_ns(void); /* monotonic */
@@ -196,16 +197,17 @@ uint64_t vkf_clock_ns(void); /* monotonic */
 
 enum { VKF_MAX_THREADS = 16 }; /* of vkf_parallel() */
 uint32_t vkf_cores(void);      /* how many this process may use; at least 1 */
-uint64_t vkf_host_bytes(void); /* of this machine's memory; 0: not known */
-/* Calls part(user, thread, i) for every i < n, on up to `most` threads (VKF_MAX_THREADS if it is more) of which the
- * caller's is one, and returns when all calls have returned. They run at the same time and in any order, so a part
- * changes only what is its own, or its thread's (thread < most). It takes no memory from an environment, and records
- * and logs nothing there: allocator and log are called on the caller's thread alone. If the system starts no more
- * threads, those that run do all the work. */
+uint64_t vkf_host_bytes(void); /* size of this machine's memory; 0: not known */
+/* Calls part(user, thread, i) for every i < n, on up to `most` threads (at most VKF_MAX_THREADS), one of which is the
+ * caller's. Returns when all calls have returned. They run at the same time and in any order, so a part may change only
+ * what belongs to it or to its thread (thread < most). A part must not allocate, fail or log through an environment:
+ * the allocator and the log are called on the caller's thread alone. If the system starts no more threads, those that
+ * run do all the work. */
 typedef void vkf_part_fn(void *user, uint32_t thread, size_t i);
 void vkf_parallel(size_t n, uint32_t most, vkf_part_fn *part, void *user);
 
-/* true if `bytes` is well-formed UTF-8 (no surrogates, no overlong forms); *bad: offset of the first fault. */
+/* Returns whether `bytes` is well-formed UTF-8 (no surrogates, no overlong forms). If not, *bad (unless NULL) is the
+ * offset of the first fault. */
 bool vkf_utf8_check(const char *bytes, size_t size, size_t *bad);
 
 #endif

@@ -1,7 +1,7 @@
-/* cores: the only way to use several of the host's cores at once; how many there are, and how much memory.
+/* cores: starts threads, spreads work over the host's cores, and says how many cores and how much memory there are.
  *
- * Its threads exist only while vkf_parallel() runs. If the system starts none, the caller's thread does all the work.
- * Invariant: every part is called exactly once, and all calls have returned when vkf_parallel() returns.
+ * The threads of vkf_parallel() end before it returns. If the system starts none, the caller's thread does all the
+ * work. Invariant: every part is called exactly once, and all calls have returned when vkf_parallel() returns.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "base/base.h"
@@ -28,24 +28,24 @@ uint64_t vkf_host_bytes(void) {
 }
 
 int vkf_thread_start(pthread_t *thread, void *(*run)(void *user), void *user) {
-#ifdef _WIN32 /* has none */
+#ifdef _WIN32 /* has no signals */
   return pthread_create(thread, NULL, run, user);
 #else
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* which a new thread inherits */
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* a new thread inherits the mask */
   const int failed = pthread_create(thread, NULL, run, user);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return failed;
 #endif
 }
 
-/* What the threads share: each takes the next part until none is left. */
+/* Shared by the threads, each of which takes the next part until none is left. */
 typedef struct work {
   vkf_part_fn *part;
   void *user;
   size_t n, next;
-  pthread_mutex_t lock; /* of next */
+  pthread_mutex_t lock; /* guards `next` */
 } work;
 
 typedef struct worker {

@@ -1,7 +1,7 @@
-/* env: keeps the first cause of a failure as a sentence, and passes log lines on.
+/* env: records failures as sentences and passes log lines on.
  *
- * Owns vkf_env's message and log. It never prints: log lines go to the caller's callback or nowhere. Invariant: once a
- * cause is recorded, later causes do not replace it until vkf_env_clear().
+ * Owns vkf_env's message and log. It never prints: log lines go to the caller's callback or nowhere. Invariant: a
+ * recorded failure stays until vkf_env_clear(); later ones do not replace it.
  */
 #include "base/base.h"
 
@@ -61,7 +61,7 @@ void vkf_env_restore_failure(vkf_env *env, const vkf_env_failure *failure) {
 }
 
 static void keep(vkf_env *env, vkf_status status, bool too_large, const char *fmt, va_list args) {
-  /* A copy first: the arguments may point into the message itself. */
+  /* Formats into a copy, because the arguments may point into the message. */
   char sentence[sizeof(env->message)];
   vsnprintf(sentence, sizeof(sentence), fmt, args);
   memcpy(env->message, sentence, strlen(sentence) + 1);
@@ -100,7 +100,7 @@ vkf_status vkf_env_prefix(vkf_env *env, vkf_status status, const char *fmt, ...)
   return status;
 }
 
-/* The innermost one of this thread. */
+/* The innermost callback that this thread is in; NULL: none. */
 static _Thread_local const vkf_env_callback *innermost;
 
 void vkf_env_callback_begin(vkf_env *env, vkf_env_callback *callback) {

@@ -1,15 +1,15 @@
 /* memory: counted allocations, and arenas on top of them.
  *
  * Owns the header in front of every allocation, which holds its size. Refuses sizes that overflow or that no object
- * can have (over PTRDIFF_MAX). Invariant: env->live_bytes is the sum of the sizes asked for and not yet freed; a
- * failed call changes nothing but n_allocations and the recorded cause.
+ * can have (over PTRDIFF_MAX). Invariant: live_bytes (the parent's if there is one) is the sum of the sizes asked for
+ * and not yet freed; a failed call changes nothing but n_allocations and the recorded failure.
  */
 #include "base/base.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* 16 bytes, so that what follows is aligned as malloc aligns. */
+/* 16 bytes, so that what follows keeps malloc's alignment. */
 #define HEADER_BYTES 16
 #define ARENA_BLOCK_BYTES (64 * 1024)
 
@@ -98,7 +98,7 @@ static struct vkf_arena_block *add_block(vkf_arena *arena, size_t want) {
   struct vkf_arena_block *block = vkf_env_alloc(arena->env, whole, 1);
   if (block == NULL) return NULL;
   block->capacity = capacity;
-  /* A block made for one large piece is full: the first block, which still has room, stays in front. */
+  /* A block for one large piece has little room left, so the first block stays in front. */
   if (want > ARENA_BLOCK_BYTES / 2 && arena->blocks != NULL) {
     block->next = arena->blocks->next;
     arena->blocks->next = block;

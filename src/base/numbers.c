@@ -1,7 +1,7 @@
-/* numbers: checked sizes, element types, half precision, random numbers, the clock.
+/* numbers: checked sizes, element types, half precision, random numbers, hashes, the clock.
  *
- * Owns the conversions that everything on the host uses. Refuses undefined behaviour: every input has a result.
- * Invariant: a conversion to a narrower type rounds to nearest even, and f16 > f32 > f16 gives the bits back.
+ * Owns the conversions of numbers on the host. Every input has a defined result. Invariant: a conversion to a narrower
+ * type rounds to nearest even; f16 > f32 > f16 returns the same bits, except that a NaN becomes quiet.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "base/base.h"
@@ -52,7 +52,7 @@ static float float_of(uint32_t bits) {
 
 /* IEEE 754 binary16: sign 1, exponent 5 (bias 15), fraction 10.
  *
- * The conversions have no branch and compare signed integers, so that compilers make vector code of loops over them. */
+ * The conversions have no branch and compare signed integers, so that compilers can vectorise loops over them. */
 float vkf_f16_to_f32(uint16_t half) {
   const int32_t magnitude = half & 0x7fff;
   const uint32_t tiny = bits_of((float)magnitude * 0x1p-24f);         /* zero and subnormals: exact */
@@ -61,9 +61,9 @@ float vkf_f16_to_f32(uint16_t half) {
   return float_of((uint32_t)(half & 0x8000) << 16 | (tiny & mask) | (normal & ~mask));
 }
 
-/* A step between halves is 2^-10 of the power of two below them, and 2^-24 below 2^-14. Adding `large`, 2^13 times that
- * power, leaves a float whose last fraction bit weighs one step: the addition rounds, and the bits count the steps.
- * 65520 and more become 65536, whose bits are those of infinity. */
+/* The step between two halves is 2^-10 times the power of two below them, or 2^-24 below 2^-14. Adding `large`, 2^13
+ * times that power, gives a float whose last fraction bit is worth one step, so the addition rounds and its bits count
+ * the steps. 65520 and more become 65536, whose bits are those of infinity. */
 uint16_t vkf_f16_from_f32(float value) {
   const uint32_t bits = bits_of(value);
   const int32_t magnitude = bits & 0x7fffffff, most = 0x47800000, least = 0x38800000; /* 65536 and 2^-14 */
@@ -84,7 +84,7 @@ uint16_t vkf_bf16_from_f32(float value) {
   return (uint16_t)(is_nan ? bits >> 16 | 0x40u : (bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
-/* A block is of constant size, because GCC's -O2 makes vector code only of loops whose length it knows. */
+/* Blocks have a constant size, because GCC's -O2 vectorises only loops whose length it knows. */
 #define CONVERT_ALL(name, in_type, in_number, out_type, out_number, convert) \
   void name(const in_type *in, size_t n, out_type *out) {                    \
     enum { BLOCK = 16 };                                                     \
@@ -124,7 +124,7 @@ double vkf_rng_unit(uint64_t seed, uint64_t stream, uint64_t counter) {
   return (double)(vkf_rng_u64(seed, stream, counter) >> 11) * 0x1p-53;
 }
 
-/* The variance of a whole number below 65536 is (65536^2 - 1) / 12, that of the sum of four is four times as much. */
+/* A uniform integer below 65536 has the variance (65536^2 - 1) / 12; the sum of four has four times as much. */
 double vkf_rng_normal(uint64_t seed, uint64_t stream, uint64_t counter) {
   const uint64_t bits = vkf_rng_u64(seed, stream, counter);
   const double sum = (double)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
@@ -137,13 +137,13 @@ uint64_t vkf_hash_bytes(uint64_t hash, const void *bytes, size_t n) {
   return hash;
 }
 
-/* A product moves no bit down. Without this the top bits of two words could cancel. */
+/* Rotates the hash, because a product moves no bit down and the top bits of two words could cancel. */
 static uint64_t turned(uint64_t hash) {
   return hash << 31 | hash >> 33;
 }
 
 uint64_t vkf_hash_words(uint64_t hash, const void *bytes, size_t n) {
-  enum { LANES = 4 }; /* a step takes several cycles: so many are under way */
+  enum { LANES = 4 }; /* a step takes several cycles, so this many run at once */
   const uint8_t *at = bytes;
   uint64_t lanes[LANES] = {hash, hash + 1, hash + 2, hash + 3}, words[LANES];
   size_t i = 0;

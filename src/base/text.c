@@ -1,7 +1,7 @@
-/* text: a growing byte string.
+/* text: a growing byte string, and two tests of byte strings.
  *
- * Owns its buffer. Refuses nothing: an append without memory sets `failed`, and later appends do nothing, so that a
- * caller may append many times and check once. Invariant: data is NULL before the first append, then data[size] is 0.
+ * Owns its buffer. An append without memory sets `failed`, and later appends do nothing, so a caller may append many
+ * times and check once. Invariant: data is NULL before the first append, then data[size] is 0.
  */
 #include "base/base.h"
 
@@ -18,7 +18,7 @@ void vkf_text_finish(vkf_text *text) {
   vkf_text_init(text, text->env);
 }
 
-/* Room for `size` more bytes and the zero byte. */
+/* Makes room for `size` more bytes and the zero byte; false: there is no memory. */
 static bool reserve(vkf_text *text, size_t size) {
   if (text->failed) return false;
   size_t need;

@@ -4,8 +4,7 @@
 
 #include <pthread.h>
 
-/* A thread that takes no signals: those of the process are for the host's threads. As pthread_create() without
- * attributes. */
+/* Starts a thread as pthread_create() without attributes, with all signals blocked: the host's threads take them. */
 int vkf_thread_start(pthread_t *thread, void *(*run)(void *user), void *user);
 
 #endif

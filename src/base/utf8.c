@@ -1,4 +1,4 @@
-/* utf8: is a byte string well-formed UTF-8? The rules are utf8proc's. */
+/* utf8: checks by utf8proc's rules that a byte string is well-formed UTF-8. */
 #include "base/base.h"
 
 #include <utf8proc.h>

@@ -10,7 +10,7 @@
 #undef fclose
 #undef fflush
 
-/* Sets errno to what the last error of Windows is called in POSIX; -1. */
+/* Sets errno to POSIX's name of the last Windows error, or EIO, and returns -1. */
 static int failed(void) {
   static const struct {
     DWORD windows;
@@ -43,7 +43,7 @@ static int facts_of(HANDLE file, struct vkf_windows_stat *out) {
     out->st_mode = (mode_t)(0600 | (kind == FILE_TYPE_PIPE ? S_IFIFO : S_IFCHR));
     return 0;
   }
-  if (!GetFileInformationByHandle(file, &facts)) { /* Wine, of a stream that the shell opened */
+  if (!GetFileInformationByHandle(file, &facts)) { /* in Wine, for a stream that the shell opened */
     LARGE_INTEGER size = {.QuadPart = 0};
     GetFileSizeEx(file, &size);
     *out = (struct vkf_windows_stat){.st_dev = (uintptr_t)file, .st_mode = S_IFREG | 0600, .st_size = size.QuadPart};
@@ -54,7 +54,7 @@ static int facts_of(HANDLE file, struct vkf_windows_stat *out) {
   out->st_ino = (uint64_t)facts.nFileIndexHigh << 32 | facts.nFileIndexLow;
   out->st_mode = (mode_t)(0600 | (facts.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY ? S_IFDIR : S_IFREG));
   out->st_size = (off_t)((uint64_t)facts.nFileSizeHigh << 32 | facts.nFileSizeLow);
-  out->st_mtim = (struct timespec){(time_t)(written / 10000000), (long)(written % 10000000 * 100)}; /* from 1601 on */
+  out->st_mtim = (struct timespec){(time_t)(written / 10000000), (long)(written % 10000000 * 100)}; /* since 1601 */
   return 0;
 }
 
@@ -86,7 +86,7 @@ int vkf_windows_open(const char *path, int flags, int mode, ...) {
 
 int vkf_windows_rename(const char *from, const char *to) {
   struct vkf_windows_stat facts;
-  /* an empty folder gives way to another, as POSIX has it */
+  /* as in POSIX, a folder may replace an empty one */
   if (vkf_windows_stat(to, &facts) == 0 && S_ISDIR(facts.st_mode) && _rmdir(to) != 0) return -1;
   return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? 0 : failed();
 }
@@ -125,7 +125,7 @@ ssize_t pread(int fd, void *out, size_t size, off_t offset) {
   return _lseeki64(fd, at, SEEK_SET) < 0 ? -1 : n;
 }
 
-/* A byte far behind the end: what is locked, others can neither read nor write. */
+/* Locks a byte far behind the end, because others can neither read nor write what is locked. */
 int flock(int fd, int operation) {
   OVERLAPPED at = {.OffsetHigh = 1u << 30};
   const DWORD flags =
@@ -172,7 +172,7 @@ int poll(struct pollfd *fds, unsigned n, int milliseconds) {
   if (GetFileType(file) == FILE_TYPE_CHAR)
     return WaitForSingleObject(file, milliseconds < 0 ? INFINITE : (DWORD)milliseconds) == WAIT_OBJECT_0;
   if (GetFileType(file) != FILE_TYPE_PIPE) return 1;
-  while (PeekNamedPipe(file, NULL, 0, NULL, &bytes, NULL) && !bytes) { /* a broken pipe is at its end: ready */
+  while (PeekNamedPipe(file, NULL, 0, NULL, &bytes, NULL) && !bytes) { /* fails for a broken pipe, which is ready */
     if (milliseconds >= 0 && GetTickCount64() >= end) return 0;
     Sleep(1);
   }
@@ -186,7 +186,7 @@ void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offs
   const HANDLE mapping = CreateFileMappingA(handle_of(fd), NULL, PAGE_READONLY, 0, 0, NULL);
   void *view = mapping ? MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, bytes) : NULL;
   if (!view) failed();
-  if (mapping) CloseHandle(mapping); /* the view keeps it */
+  if (mapping) CloseHandle(mapping); /* the view keeps the mapping */
   return view ? view : MAP_FAILED;
 }
 
@@ -221,7 +221,7 @@ char *mkdtemp(char *path) {
 
 int setenv(const char *name, const char *value, int replaces) {
   if (!replaces && getenv(name)) return 0;
-  /* An empty value would remove it. */
+  /* _putenv_s() would remove a variable with an empty value. */
   if (!*value) return SetEnvironmentVariableA(name, "") ? 0 : failed();
   return _putenv_s(name, value) == 0 ? 0 : -1;
 }
@@ -230,7 +230,7 @@ int unsetenv(const char *name) {
   return _putenv_s(name, "") == 0 ? 0 : -1;
 }
 
-/* The streams that are open, of all threads. */
+/* The open memory streams of all threads. */
 static struct stream {
   FILE *file;
   char **text;
@@ -261,7 +261,7 @@ static struct stream **find(FILE *file) {
   return at;
 }
 
-/* What was written so far, as the text. */
+/* Copies what was written so far into *own->text. Returns 0 or EOF. */
 static int put(const struct stream *own) {
   if (fflush(own->file) != 0) return EOF;
   const int64_t size = _ftelli64(own->file);

@@ -1,15 +1,15 @@
-/* windows: what the sources use of POSIX and mingw-w64 does not have. Every file of a build for Windows includes this
- * first (cmake/flags.cmake). The headers beside this one are empty: POSIX has headers of these names and mingw-w64 has
- * not.
+/* windows: the parts of POSIX that the sources use and mingw-w64 lacks. In a build for Windows every file includes this
+ * first (cmake/flags.cmake). The headers beside this one are empty: they stand in for headers of POSIX that mingw-w64
+ * lacks.
  *
- * Errors are those of POSIX, in errno. File names are UTF-8 (program.manifest). What Windows cannot do fails with
- * ENOSYS: fork(), and with it everything that needs a process of its own.
+ * Errors are those of POSIX, in errno. File names are UTF-8 (program.manifest). fork() fails with ENOSYS, and so does
+ * everything that needs a child process.
  */
 #ifndef VKF_BASE_WINDOWS_POSIX_H
 #define VKF_BASE_WINDOWS_POSIX_H
 
 #define _FILE_OFFSET_BITS 64
-#define tell hidden_tell /* names of io.h, which the sources give to others */
+#define tell hidden_tell /* io.h has these names; the sources use them otherwise */
 #define open hidden_open
 #define clock hidden_clock
 #include <direct.h>
@@ -32,12 +32,12 @@
 #undef open
 #undef clock
 #define open(...) vkf_windows_open(__VA_ARGS__, 0)
-/* Also of a folder, to be told from files; an open file can be removed. */
+/* Opens folders, too, so that they can be told from files. An open file can be removed. */
 int vkf_windows_open(const char *path, int flags, int mode, ...);
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Every file that the sources open by descriptor is closed in children, and none is text. */
+/* The sources open every descriptor with O_CLOEXEC and none as text, so O_CLOEXEC includes _O_BINARY. */
 #define O_CLOEXEC (_O_NOINHERIT | _O_BINARY)
 #define O_NONBLOCK 0
 #define O_NOFOLLOW 0
@@ -53,12 +53,12 @@ int vkf_windows_open(const char *path, int flags, int mode, ...);
 
 typedef unsigned uid_t, gid_t;
 
-/* With the numbers by which Windows identifies a file; mingw-w64's struct has no room for them. */
+/* Replaces mingw-w64's struct, which has no room for the numbers by which Windows identifies a file. */
 struct vkf_windows_stat {
   uint64_t st_dev, st_ino;
   mode_t st_mode; /* 0600 and the kind */
   off_t st_size;
-  uid_t st_uid; /* 0, as is every user */
+  uid_t st_uid; /* always 0, as geteuid() */
   gid_t st_gid;
   struct timespec st_mtim;
 };
@@ -70,11 +70,11 @@ struct vkf_windows_stat {
 int vkf_windows_stat(const char *path, struct vkf_windows_stat *out);
 int vkf_windows_fstat(int fd, struct vkf_windows_stat *out);
 
-/* rename() that replaces what is there, as POSIX's does. */
+/* Replaces what is there, as in POSIX. */
 #define rename vkf_windows_rename
 int vkf_windows_rename(const char *from, const char *to);
 
-/* Of empty folders as well. */
+/* Removes empty folders, too. */
 #define remove vkf_windows_remove
 int vkf_windows_remove(const char *path);
 
@@ -100,7 +100,7 @@ static inline uid_t geteuid(void) {
   return 0;
 }
 
-/* Of links: that of /proc/self/exe alone. */
+/* Knows only /proc/self/exe. */
 ssize_t readlink(const char *path, char *out, size_t size);
 ssize_t pread(int fd, void *out, size_t size, off_t offset);
 
@@ -122,13 +122,13 @@ struct pollfd {
   short events, revents;
 };
 enum { POLLIN = 1 };
-int poll(struct pollfd *fds, unsigned n, int milliseconds); /* of one descriptor */
+int poll(struct pollfd *fds, unsigned n, int milliseconds); /* looks at fds[0] only */
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 enum { PROT_READ = 1, MAP_PRIVATE = 2, MADV_DONTNEED = 4 };
 #define MAP_FAILED ((void *)(intptr_t)-1)
-void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset); /* of all of a file, to read */
+void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset); /* read-only, from offset 0 */
 int munmap(void *at, size_t bytes);
 static inline int madvise(void *at, size_t bytes, int advice) {
   (void)at, (void)bytes, (void)advice;
@@ -145,7 +145,7 @@ char *mkdtemp(char *path);
 int setenv(const char *name, const char *value, int replaces);
 int unsetenv(const char *name);
 
-/* A temporary file, which fclose() and fflush() put into *text. */
+/* Writes to a temporary file, which fflush() and fclose() copy into *text. */
 FILE *open_memstream(char **text, size_t *size);
 #define fclose vkf_windows_fclose
 #define fflush vkf_windows_fflush
@@ -158,7 +158,7 @@ enum { RTLD_NOW = 1, RTLD_LOCAL = 2 };
 void *dlopen(const char *name, int flags);
 void *dlsym(void *library, const char *name);
 int dlclose(void *library);
-char *dlerror(void); /* of the last dlopen(); of this thread */
+char *dlerror(void); /* of this thread's last error */
 
 enum { SIGKILL = 9, SIGPIPE = 13, SIGXFSZ = 25 };
 pid_t fork(void); /* -1 with ENOSYS */

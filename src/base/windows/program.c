@@ -1,4 +1,4 @@
-/* windows: linked into programs. Their standard streams carry bytes, as elsewhere, and TMPDIR names the folder of
+/* windows: linked into programs. Makes their standard streams binary, as elsewhere, and lets TMPDIR name the folder of
  * temporary files. */
 __attribute__((constructor)) static void be_posix(void) {
   _fmode = _O_BINARY;

@@ -1,1 +1,1 @@
-/* Here posix.h has it. */
+/* Empty: posix.h has what belongs here. */
