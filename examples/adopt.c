@@ -1,10 +1,11 @@
-/* Runs on a Vulkan device that this program created: example_adopt MODEL TEXT. Linked with the loader (-lvulkan). */
+/* Translates on a Vulkan device that this program creates: example_adopt MODEL TEXT. Link with the loader (-lvulkan).
+ */
 #include <stdio.h>
 #include <string.h>
 #include <vkformer/vulkan.h>
 #include <vulkan/vulkan.h>
 
-/* The first device, and queue 0 of its first family, which every driver for computing has. */
+/* Creates the first device, with queue 0 of its first family. 0: a call failed, or there is none. */
 static int create_device(vkf_device_handles *h) {
   VkApplicationInfo application;
   VkInstanceCreateInfo instance;

@@ -1,4 +1,4 @@
-/* The best labels of texts, with their scores.
+/* Prints the best labels of texts, with their scores.
  *
  *   example_classify MODEL TEXT...
  *

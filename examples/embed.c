@@ -1,4 +1,4 @@
-/* How similar texts are: the cosine of their vectors, by a model of sentence-transformers or any encoder.
+/* Prints how similar texts are: the cosines of their vectors, from a model of sentence-transformers or any encoder.
  *
  *   example_embed MODEL TEXT TEXT...
  *

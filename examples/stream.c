@@ -1,4 +1,4 @@
-/* Text as it comes: translates one text greedily and prints what each token adds.
+/* Translates one text greedily and prints what each token adds as soon as it is there.
  *
  *   example_stream MODEL TEXT
  */
@@ -9,10 +9,10 @@
 typedef struct so_far {
   vkf_tokenizer *tokenizer;
   int32_t ids[1024];
-  size_t n, printed; /* ids; bytes of their text that are printed */
+  size_t n, printed; /* ids; bytes of their text that were printed */
 } so_far;
 
-/* Called after each step; row is the index of the text. Non-zero would stop. */
+/* Called after each step; row is the index of the text. Returns non-zero to stop. */
 static int print_token(void *user, size_t row, int32_t token) {
   so_far *s = (so_far *)user;
   vkf_result *result = NULL;
@@ -22,7 +22,7 @@ static int print_token(void *user, size_t row, int32_t token) {
   if (vkf_tokenizer_decode(s->tokenizer, s->ids, s->n, NULL, &result) != VKF_OK) return 1;
   const char *text = vkf_result_text(result, 0);
   const size_t length = strlen(text), from = s->printed ? s->printed : strspn(text, " ");
-  /* a text that ends with U+FFFD has the first bytes of a character: the next token has the others */
+  /* if a text ends with U+FFFD, its last bytes begin a character that the next token completes */
   if (length > from && (length < 3 || strcmp(text + length - 3, "\xef\xbf\xbd") != 0)) {
     fputs(text + from, stdout);
     fflush(stdout);

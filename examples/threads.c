@@ -1,4 +1,4 @@
-/* Two threads on one model: each translates every second text with a session of its own.
+/* Two threads on one model: each translates every second text, with its own session.
  *
  *   example_threads MODEL TEXT...
  *
@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
   worker workers[2] = {{model, (const char *const *)(argv + 2), n, 0, results},
                        {model, (const char *const *)(argv + 2), n, 1, results}};
   pthread_t other;
-  const int alone = !model || pthread_create(&other, NULL, work, &workers[1]); /* then this thread does all */
+  const int alone = !model || pthread_create(&other, NULL, work, &workers[1]); /* then this thread does all the work */
   if (model) work(&workers[0]);
   if (model && alone) work(&workers[1]);
   if (!alone) pthread_join(other, NULL);

@@ -1,4 +1,4 @@
-/* The library in one page: open a model folder, translate what the command line says.
+/* The library in one page: opens a model folder and translates the texts of the command line.
  *
  *   example_translate MODEL TEXT...
  *
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <vkformer/vkformer.h>
 
-/* Warnings of the library, for example that a software driver is used because there is no GPU. */
+/* Prints warnings of the library, for example that a software driver is used because there is no GPU. */
 static void print_line(void *user, vkf_log_level level, const char *line) {
   (void)user;
   if (level <= VKF_LOG_WARNING) fprintf(stderr, "%s\n", line);
@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
   params.log = print_line;
   params.log_level = VKF_LOG_WARNING;
   vkf_status status = vkf_context_create(&params, &context);
-  if (!status) status = vkf_device_open(context, NULL, &device); /* the best GPU, or what VKF_DEVICE says */
+  if (!status) status = vkf_device_open(context, NULL, &device); /* the best GPU, or the device that VKF_DEVICE names */
   if (!status) status = vkf_model_open(device, argv[1], &model);
   if (!status) status = vkf_session_create(model, NULL, &session);
   if (!status) status = vkf_session_translate(session, texts, n_texts, NULL, &result);

@@ -18,7 +18,7 @@ extern "C" {
 
 /* The result of a check of the driver. The checks run when a device is opened for the first time and their results can
  * be kept in the cache folder; they take some milliseconds. A feature whose check failed is not used, and a warning
- * says so at each opening. */
+ * says so each time the device is opened. */
 typedef enum vkf_check_state {
   VKF_CHECK_ABSENT = 0,   /* the device does not have the feature */
   VKF_CHECK_NOT_DONE = 1, /* the text says why */
@@ -42,8 +42,8 @@ VKF_API vkf_status vkf_device_run_checks(vkf_device *dev, vkf_check_fn on_check,
 typedef struct vkf_kept_info {
   size_t size;              /* sizeof(vkf_kept_info) */
   const char *cache_folder; /* of the context; NULL: none */
-  bool is_refused;          /* another user could have written the folder: it is neither read nor written */
-  bool can_write;           /* the folder, and it has room; it is made if it was missing */
+  bool is_refused;          /* another user could have written the folder, so it is neither read nor written */
+  bool can_write;           /* the folder can be written and has room; it is created if it was missing */
   size_t n_times;           /* measured times of kernels of this very device; the short probe's do not count */
 } vkf_kept_info;
 #define VKF_KEPT_INFO_INIT .size = sizeof(vkf_kept_info)
@@ -51,9 +51,9 @@ VKF_DEFINE_INIT(vkf_kept_info)
 /* The string is valid as long as the device is open. */
 VKF_API vkf_status vkf_device_get_kept_info(const vkf_device *dev, vkf_kept_info *out);
 
-/* For development, on drivers whose results do not count, such as one that compiles for a GPU that is not there. The
- * devices that this context opens from now on are not checked: what their drivers say is believed. A warning says so
- * whenever a device is opened. */
+/* Leaves out the checks of all devices that this context opens from now on, and trusts what their drivers say. For
+ * development, on drivers whose results do not count, such as one that compiles for a GPU that is not there. A warning
+ * says so whenever a device is opened. */
 VKF_API void vkf_context_skip_checks(vkf_context *ctx);
 
 /* ---- folders with random weights --------------------------------------------------------------------------------- */
@@ -77,9 +77,10 @@ VKF_API vkf_status vkf_model_make_folder(vkf_context *ctx, const char *config_pa
 
 /* ---- plans ------------------------------------------------------------------------------------------------------- */
 
-/* Describes the plan of one pass over `batch` rows of `length` tokens in vkf_result_text(result, 0), with a line for
- * each block: dispatches, variants, barriers, flops, bytes; where the model generates also that of a step, the last of
- * these tokens in each row; and what the model and these plans hold, by kind. */
+/* Describes the plan of one pass over `batch` rows of `length` tokens in vkf_result_text(result, 0): a line for each
+ * block (dispatches, barriers, flops, bytes) and each node (shape, variant). If the model can generate, the plan of a
+ * step follows, which runs the last of these tokens in each row. At the end is the memory of the model and these plans,
+ * by kind. */
 VKF_API vkf_status vkf_model_describe_plan(vkf_model *model, size_t batch, size_t length, vkf_result **out);
 
 /* ---- one op ------------------------------------------------------------------------------------------------------ */
@@ -95,7 +96,7 @@ VKF_API vkf_status vkf_model_describe_plan(vkf_model *model, size_t batch, size_
  *   embed                 ids [M], table [V,D], positions [M], position_table [P,D]; scale
  *   positional_encoding   positions [M]; width, layout ("interleaved", "halves")
  *   rope                  x [M,heads*K], positions [M]; heads, base (10000), pairs ("halves", "interleaved"); or with
- *                         a table of yours, cos and sin [P,C]: the first 2C columns of each head turn
+ *                         a table of your own, cos and sin [P,C]: the first 2C columns of each head turn
  *   patches               x [B,C,H,W]; patch
  *   attention             q [B,T,H,K], k [B,S,G,K], v [B,S,G,V], mask [B,S], bias [1 or H,T,S]; causal, window, scale,
  *                         softcap
@@ -139,18 +140,17 @@ typedef struct vkf_validate_row {
   const char *name;     /* the op, or the pass and the block ("singles decoder.0") */
   const char *part;     /* of a case: its name, which tells the shape; of a node: its name; else "" */
   const char *op;       /* "" for a block */
-  const char *variant;  /* of the kernel; "" on ref, for a block, and for an op whose cases each have their own */
+  const char *variant;  /* of the kernel; "" on ref, for a block, and for an op whose cases can run different ones */
   vkf_storage format;   /* how a case stores weights, keys and values; AUTO for blocks and nodes */
   uint32_t n_cases;     /* 1, or how many cases or nodes it sums up */
   uint64_t n_elements;  /* compared */
   double seconds;       /* of the runs of cases, as the host sees them, the wait included; 0 for blocks and nodes */
   double ratio;         /* the largest err / bound; over 1 (or NaN) is a fault */
-  double drift;         /* of nodes and blocks: the device's chain from ref's, over the largest magnitude; -1: none */
-  const char *left_out; /* of an op: why the variant ran no case (format AUTO: in any format); "" where it ran */
+  double drift;         /* of nodes and blocks: device's chain minus ref's, over the largest magnitude; -1: none */
+  const char *left_out; /* of an op: why the variant ran no case (format AUTO: in any format); "": it ran */
 } vkf_validate_row;
 
-/* Called for each row when it is ready; where it is a parameter, NULL: nobody is told. The strings are valid during the
- * call. */
+/* Called for each row when it is ready; may be NULL. The strings are valid during the call. */
 typedef void (*vkf_validate_fn)(void *user, const vkf_validate_row *row);
 
 typedef struct vkf_validate_params {
@@ -163,20 +163,21 @@ typedef struct vkf_validate_params {
 #define VKF_VALIDATE_PARAMS_INIT .size = sizeof(vkf_validate_params)
 VKF_DEFINE_INIT(vkf_validate_params)
 
-/* Validates ops over their cases and every variant that fits, and a model's nodes, each with the inputs that the device
- * had. params: NULL for every op. *worst: the largest err/bound. Returns VKF_OK even if a bound is exceeded; check
+/* Validates ops (their cases on every variant that fits) and a model's nodes (each with the inputs that the device
+ * had). params: NULL for every op. *worst: the largest err/bound. Returns VKF_OK even if a bound is exceeded; check
  * *worst. */
 VKF_API vkf_status vkf_device_validate(vkf_device *dev, const vkf_validate_params *params, vkf_validate_fn on_row,
                                        void *user, double *worst);
 
 /* Validates a model's nodes, as vkf_device_validate() does, up to the first one that is over its bound. *fault: that
  * node with the inputs that it had, NULL if there is none. Its text is JSON: "op", "params", "sizes", "capacity",
- * "operands", "variant" and "worst", the element that is farthest over its bound (expected, found, error, bound, and of
- * a matmul its tile). Its arrays are the operands by their names, and for each output NAME the exact value, NAME.exact,
- * and the allowed error, NAME.bound (float64). */
+ * "operands", "variant" and "worst", the element that is farthest over its bound (expected, found, error, bound, and
+ * for a matmul its tile). Its arrays are the operands by their names, and for each output NAME the exact value,
+ * NAME.exact, and the allowed error, NAME.bound (float64). */
 VKF_API vkf_status vkf_model_bisect(vkf_model *model, vkf_validate_fn on_row, void *user, vkf_result **fault);
-/* Runs such a node alone, on its variant if that fits this device, else on the one that is picked here. *out describes
- * this run in the same way. VKF_ERROR_FORMAT or VKF_ERROR_ARGUMENT: the description or the arrays are not a node. */
+/* Runs such a node alone, on its variant if that fits this device, else on the one that this device picks. *out
+ * describes this run in the same way. VKF_ERROR_FORMAT or VKF_ERROR_ARGUMENT: the description or the arrays are not a
+ * node. */
 VKF_API vkf_status vkf_device_replay(vkf_device *dev, const char *node_json, const vkf_array *arrays, size_t n_arrays,
                                      vkf_result **out);
 
@@ -212,8 +213,8 @@ VKF_API vkf_status vkf_model_verify(vkf_model *model, const vkf_array *inputs, s
 
 typedef enum vkf_clock {
   VKF_CLOCK_DEVICE = 0, /* time stamps of the device */
-  VKF_CLOCK_SUBMIT = 1, /* the host's, from a submit to its fence: nodes are submitted one by one */
-  VKF_CLOCK_CALL = 2    /* the host's, of a whole call of the library */
+  VKF_CLOCK_SUBMIT = 1, /* the host's clock, from a submit to its fence: nodes are submitted one by one */
+  VKF_CLOCK_CALL = 2    /* the host's clock, of a whole call of the library */
 } vkf_clock;
 /* "device", "submit", "call"; NULL: no such value. */
 VKF_API const char *vkf_clock_name(vkf_clock clock);
@@ -228,8 +229,8 @@ typedef struct vkf_profile_row {
 } vkf_profile_row;
 typedef void (*vkf_profile_fn)(void *user, const vkf_profile_row *row);
 
-/* One run of a node; begin_ns counts from the first run. With time stamps of the device the nodes of one run follow
- * each other, and the last one ends when the host saw the run's end. */
+/* One run of a node; begin_ns counts from the first run. With time stamps of the device, the nodes of one run follow
+ * each other without gaps, and the last one ends when the host saw the run's end. */
 typedef struct vkf_profile_event {
   size_t size;                /* sizeof(vkf_profile_event) */
   const vkf_profile_row *row; /* its sums */
@@ -240,7 +241,7 @@ typedef void (*vkf_profile_event_fn)(void *user, const vkf_profile_event *event)
 /* Times every node that runs on this device from now on. Call it before you open models. keep_events: also record each
  * run of a node, up to 2^20 of them. */
 VKF_API vkf_status vkf_device_profile_begin(vkf_device *dev, bool keep_events);
-/* Calls on_row for each row so far, in the order of their first runs, then on_event (NULL: not) for each event. Calls
+/* Calls on_row for each row so far, in the order of their first runs, then on_event (may be NULL) for each event. Calls
  * nothing if vkf_device_profile_begin() was not called. The strings are valid during the call. */
 VKF_API void vkf_device_profile_read(const vkf_device *dev, vkf_profile_fn on_row, vkf_profile_event_fn on_event,
                                      void *user);
@@ -277,7 +278,7 @@ typedef void (*vkf_problem_fn)(void *user, const char *problem);
 VKF_API vkf_status vkf_model_list_problems(vkf_model *model, size_t batch, size_t length, vkf_problem_fn on_problem,
                                            void *user);
 
-/* Measured times decide which kernels are picked by models that are opened on the device later. */
+/* A measured time. The times of a device decide which kernels are picked for models that are opened on it later. */
 typedef struct vkf_kernel_time {
   const char *problem, *kernel;
   double ns; /* VKF_UNUSABLE_NS: it was wrong or hung, and any other is better */
@@ -288,9 +289,9 @@ typedef struct vkf_kernel_time {
 VKF_API vkf_status vkf_device_store_times(vkf_device *dev, const vkf_kernel_time *times, size_t n);
 /* Writes the times of this device to a file for other machines. VKF_ERROR_ARGUMENT: there are none. */
 VKF_API vkf_status vkf_device_export_times(vkf_device *dev, const char *path);
-/* Reads such a file of any device: times of the same device are used first, then those of its architecture, then those
- * of its vendor. Times of kernels that this library does not have are ignored; those of a library with other kernels
- * are left out, and the log says so. n_times: NULL, or it gets how many times were taken. VKF_ERROR_FILE: the file
+/* Reads such a file from any device. Times of the same device are used first, then those of its architecture, then
+ * those of its vendor. Ignores times of kernels that this library does not have; leaves out times of a library with
+ * other kernels, and the log says so. n_times: NULL, or it gets how many times were taken. VKF_ERROR_FILE: the file
  * cannot be read, or nothing can be kept, as above; VKF_ERROR_FORMAT: it is no such file. */
 VKF_API vkf_status vkf_device_import_times(vkf_device *dev, const char *path, size_t *n_times);
 
@@ -310,7 +311,8 @@ typedef struct vkf_bench_params {
 #define VKF_BENCH_PARAMS_INIT .size = sizeof(vkf_bench_params)
 VKF_DEFINE_INIT(vkf_bench_params)
 
-/* What the driver says about the kernel that it compiled, with the driver's names: registers, spills, instructions. */
+/* A number that the driver reports about a kernel that it compiled, under the driver's name: registers, spills,
+ * instructions. */
 typedef struct vkf_bench_statistic {
   const char *name;
   double value;
@@ -330,14 +332,14 @@ typedef struct vkf_compiled_kernel {
   size_t n_statistics;
 } vkf_compiled_kernel;
 typedef void (*vkf_compiled_fn)(void *user, const vkf_compiled_kernel *kernel);
-/* Compiles every variant that fits the problem and runs none. problem NULL: one case of each op whose problems have no
- * text, in every format. The strings are valid during the call. */
+/* Compiles every variant that fits the problem and runs none. problem NULL: one case, in every format, of each op whose
+ * problems cannot be written as a text. The strings are valid during the call. */
 VKF_API vkf_status vkf_device_compile(vkf_device *dev, const char *problem, vkf_compiled_fn on_kernel, void *user);
 
 /* An element of a result, and what it should be. */
 typedef struct vkf_bench_element {
   const char *output;             /* NULL: no element was compared */
-  uint32_t rank, at[4], shape[4]; /* where it is, in a result of this shape */
+  uint32_t rank, at[4], shape[4]; /* its position in a result of this shape */
   double expected, found, bound;  /* of |found - expected| */
 } vkf_bench_element;
 
@@ -348,9 +350,9 @@ typedef struct vkf_bench_row {
   uint32_t n_runs;
   double min_ns, median_ns, p90_ns;
   double flops, bytes; /* of one run; a multiplication and an addition are 2 flops */
-  double ratio;        /* err/bound before timing, or behind it if that is worse; rows over 1 have no times: n_runs 0 */
+  double ratio;        /* err/bound before timing, or after it if that is worse; rows over 1 have no times: n_runs 0 */
   uint32_t workgroup, shared_bytes;
-  const vkf_bench_statistic *statistics; /* of its first kernel; none where the driver has not
+  const vkf_bench_statistic *statistics; /* of its first kernel; none if the driver lacks
                                             VK_KHR_pipeline_executable_properties */
   size_t n_statistics;
   vkf_bench_element worst; /* whose err/bound is `ratio` */
@@ -359,11 +361,11 @@ typedef struct vkf_bench_row {
   const char *refused;     /* NULL, or why no kernel can have the tile `tile`; then only `problem` is set besides */
 } vkf_bench_row;
 typedef void (*vkf_bench_fn)(void *user, const vkf_bench_row *row);
-/* Verifies each variant against its bound, does not time a wrong one, then times the others in turns, run by run, and
- * verifies what the last runs left. Of a large result it compares rows from all over it. Three more problems: "peak"
- * (multiply-adds in registers, copies of memory), "overhead" (submits, dispatches) and "ffn:M,D,F" (the two matmuls
- * from x [M,D] to GELU [M,F] to [M,D]). on_row NULL: only check that `problem` is a problem, and that the parameters
- * leave kernels of its op. */
+/* Verifies each variant against its bound, times the right ones in turns, run by run, and verifies the results of the
+ * last runs. Of a large result it compares rows spread all over it. Accepts three more problems: "peak" (multiply-adds
+ * in registers, copies of memory), "overhead" (submits, dispatches) and "ffn:M,D,F" (the two matmuls from x [M,D] to
+ * GELU [M,F] to [M,D]). on_row NULL: only checks that `problem` is a problem, and that the parameters leave kernels of
+ * its op. */
 VKF_API vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_bench_params *params,
                                     vkf_bench_fn on_row, void *user);
 

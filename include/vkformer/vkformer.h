@@ -1,9 +1,9 @@
 /* vkformer: Transformer inference on Vulkan compute shaders.
  *
- * Contexts, devices, models, sessions and results. At its end it includes the rest of what runs models: vkformer/run.h
- * (forward passes, generation of ids, loops of your own) and vkformer/text.h (translation and other tasks on texts,
- * tokenizers). Include yourself what you need of vkformer/vulkan.h (models on a Vulkan device of your own) and
- * vkformer/lab.h (measuring and checking). A complete small program:
+ * Contexts, devices, models, sessions and results. Includes vkformer/run.h (forward passes, generation of ids, loops of
+ * your own) and vkformer/text.h (translation and other tasks on texts, tokenizers). Two headers are not included:
+ * vkformer/vulkan.h (models on a Vulkan device of your own) and vkformer/lab.h (measuring and checking). A complete
+ * small program:
  *
  *     #include <stdio.h>
  *     #include <vkformer/vkformer.h>
@@ -30,28 +30,28 @@
  *         return st != VKF_OK;
  *     }
  *
- * Ownership is a tree: context > device > model > session. Close children before their parents. Results, and sessions
- * whose model was closed, outlive their device and model, but destroy them before the context. Every destroy and close
- * function takes the address of a handle, accepts NULL and sets the handle to NULL.
+ * Ownership is a tree: context > device > model > session. Close children before their parents. Results outlive their
+ * device and model, and so do sessions whose model was closed, but destroy them before the context. Every destroy and
+ * close function takes the address of a handle, accepts NULL and sets the handle to NULL.
  *
  * Threads: a model does not change once it is open, and any number of sessions run it, each in a thread of its own. One
  * thread at a time may use a session, and one thread at a time may use a context, its devices and its models; sessions
- * may run in other threads meanwhile, and any thread may create and destroy one. All these threads call the allocator
- * and the log, also at the same time. Contexts are independent, but for one thing: a context with icd_files sets an
- * environment variable for the Vulkan loader while it lists its devices for the first time, under a lock, and restores
- * it.
+ * may run in other threads meanwhile, and any thread may create and destroy one. All these threads may call the
+ * allocator and the log at the same time. Contexts are independent, with one exception: a context with icd_files sets
+ * an environment variable for the Vulkan loader while it lists its devices for the first time, under a lock, and
+ * restores it.
  *
- * Callbacks may use tokenizers, results, files, functions that only return information, and other sessions than their
- * own. A call that would disturb the one that the callback belongs to (opening models, running the same session,
- * running or measuring ops) returns VKF_ERROR_ARGUMENT. Closing a model, a short list, a device or the context there,
- * or destroying the callback's session, does nothing.
+ * A callback may use tokenizers, results, files, functions that only return information, and sessions other than its
+ * own. A call that would disturb the one that called it (opening models, running the same session, running or measuring
+ * ops) returns VKF_ERROR_ARGUMENT. In a callback, closing a model, a short list, a device or the context does nothing,
+ * nor does destroying the callback's own session.
  *
- * Processes: a child that fork() made opens contexts, devices and models of its own. Of its parent's it may use
- * tokenizers, results and what computes on "ref". Calls that need a Vulkan device of its parent return
- * VKF_ERROR_ARGUMENT; closing or destroying such a thing does nothing, and the memory ends with the child.
+ * Processes: after fork(), the child opens its own contexts, devices and models. It may use its parent's tokenizers and
+ * results, and whatever computes on "ref". Calls that need a Vulkan device of the parent return VKF_ERROR_ARGUMENT;
+ * closing or destroying such an object does nothing, and its memory is freed when the child ends.
  *
  * Errors: functions that can fail return vkf_status. vkf_session_message() says why a session's last failed call
- * failed, vkf_context_message() why any other one did: what was expected, what was found, where.
+ * failed, vkf_context_message() does so for all other calls: what was expected, what was found, where.
  *
  * NULL: a pointer may be NULL only where its comment says so. `params` may always be NULL, which means the defaults.
  * Elsewhere NULL is an error: a function that returns no status then does nothing and returns NULL or 0. Pointers in
@@ -104,10 +104,10 @@ typedef enum vkf_status {
 
 /* "0.1.0": the version of the library that is linked. */
 VKF_API const char *vkf_version(void);
-/* How many cores this process may use; at least 1. On CPU drivers, many texts are done fastest by as many workers as
- * cores, each with a context of its own (docs/SPEED.md, "Workers, batches and memory"). */
+/* Returns how many cores this process may use, at least 1. On CPU drivers, many texts run fastest with one worker per
+ * core, each with its own context (docs/SPEED.md, "Workers, batches and memory"). */
 VKF_API uint32_t vkf_core_count(void);
-/* A short lower-case name ("out of device memory"); never NULL. */
+/* Returns a short lower-case name ("out of device memory"), never NULL. */
 VKF_API const char *vkf_status_name(vkf_status status);
 
 /* ---- structs that can grow --------------------------------------------------------------------------------------- */
@@ -123,9 +123,9 @@ VKF_API const char *vkf_status_name(vkf_status status);
  *     vkf_run_params_init(&params);
  *     params.attentions = true;
  *
- * The library reads and writes no byte past `size`. Fields that it does not have yet must be 0, else the call returns
- * VKF_ERROR_UNSUPPORTED. A size of 0 is VKF_ERROR_ARGUMENT. In structs that the library hands out, `size` says how many
- * bytes they have. */
+ * The library reads and writes no byte past `size`. Fields that it does not know yet must be 0, else the call returns
+ * VKF_ERROR_UNSUPPORTED. A size of 0 is VKF_ERROR_ARGUMENT. Structs that the library hands out have their size in
+ * `size`. */
 #define VKF_DEFINE_INIT(type)               \
   static inline void type##_init(type *s) { \
     memset(s, 0, sizeof *s);                \
@@ -147,7 +147,7 @@ typedef enum vkf_log_level {
   VKF_LOG_DEBUG = 3
 } vkf_log_level;
 
-/* A line without its newline, valid during the call. Called only from threads that called the library. */
+/* Gets a line without its newline, valid during the call. Called only from threads that called the library. */
 typedef void (*vkf_log_fn)(void *user, vkf_log_level level, const char *line);
 
 /* Host memory. `reallocate` frees when `size` is 0, allocates when `old` is NULL; alignment as malloc's. */
@@ -160,13 +160,13 @@ typedef struct vkf_context_params {
   size_t size;    /* sizeof(vkf_context_params) */
   vkf_log_fn log; /* NULL: silent */
   void *log_user;
-  vkf_log_level log_level;        /* the least important level that is passed on */
+  vkf_log_level log_level;        /* the least important level that is logged */
   const vkf_allocator *allocator; /* NULL: malloc */
   const char *const *icd_files;   /* additional Vulkan driver manifests, or NULL */
   size_t n_icd_files;
-  /* Keeps measured times of kernels, checks of drivers, and kernels as a driver made them. NULL: the environment
-   * variable VKF_CACHE_DIR, else $XDG_CACHE_HOME/vkformer, else ~/.cache/vkformer. "": no folder. A cache that is
-   * damaged, belongs to another user or cannot be written is no error. */
+  /* Folder of measured kernel times, results of driver checks, and compiled kernels. NULL: the environment variable
+   * VKF_CACHE_DIR, else $XDG_CACHE_HOME/vkformer, else ~/.cache/vkformer. "": no folder. A cache that is damaged,
+   * belongs to another user or cannot be written is no error. */
   const char *cache_folder;
   /* The reproducible mode: all devices of this context, "ref" included, give the same bits. Slower (docs/numerics.md).
    */
@@ -175,18 +175,18 @@ typedef struct vkf_context_params {
    * "adreno", "intel", "m1" or "deck" (what their drivers report), or a JSON file (docs/devices.md). NULL: its own
    * limits. */
   const char *limits;
-  /* On a GPU, too, a sentence gives the same bits alone, in any batch and with any padding. On software drivers this is
-   * always so. vkf_session_run() says what pads before a sentence do. */
+  /* A sentence gets the same bits alone, in any batch and with any padding, on GPUs too; on software drivers it always
+   * does. vkf_session_run() says what pads before a sentence do. */
   bool batch_invariant;
 } vkf_context_params;
 #define VKF_CONTEXT_PARAMS_INIT .size = sizeof(vkf_context_params)
 VKF_DEFINE_INIT(vkf_context_params)
 
-/* No Vulkan call is made before a device is listed or opened. */
+/* Makes no Vulkan call: the first is made when a device is listed or opened. */
 VKF_API vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **out);
 VKF_API void vkf_context_destroy(vkf_context **ctx);
-/* The first cause of the last failure of any call but a session's; "" if none failed. Valid until the next call with
- * this context. */
+/* Returns the first cause of the last failure of any call but a session's; "" if none failed. Valid until the next call
+ * with this context. */
 VKF_API const char *vkf_context_message(const vkf_context *ctx);
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
@@ -228,16 +228,16 @@ VKF_API vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_d
 
 /* selector: NULL (the environment variable VKF_DEVICE, else the best GPU, else a software driver), an index of the
  * list, a UUID, "ref", "lavapipe", "swiftshader", "gpu", "cpu", or a case-insensitive part of a device's or driver's
- * name. If two devices match, the error lists them. On a processor with AVX-512 lavapipe is faster if two variables are
- * set before the first context is created, as docs/devices.md says ("The vector width of lavapipe"). If lavapipe
- * computes with threads on all cores, the device has a thread for each core that keeps it from sleeping during a run,
- * at the lowest priority; the environment variable VKF_KEEP_AWAKE=0 turns that off. */
+ * name. If two devices match, the error lists them. On a processor with AVX-512, lavapipe is faster if you set two
+ * environment variables before the first context is created: see docs/devices.md ("The vector width of lavapipe"). If
+ * lavapipe has a thread on every core, the device adds one of the lowest priority to each core, which keeps the core
+ * from sleeping during a run; the environment variable VKF_KEEP_AWAKE=0 turns that off. */
 VKF_API vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **out);
 
 VKF_API void vkf_device_close(vkf_device **dev);
 /* Valid as long as the device is open. */
 VKF_API const vkf_device_info *vkf_device_get_info(const vkf_device *dev);
-/* Bytes of device memory that this device holds now (0 after every model is closed), and the most that it held. */
+/* Returns how many bytes of device memory this device holds now (0 once every model is closed), and its peak. */
 VKF_API void vkf_device_memory(const vkf_device *dev, uint64_t *now_bytes, uint64_t *peak_bytes);
 
 /* ---- arrays and files -------------------------------------------------------------------------------------------- */
@@ -270,22 +270,22 @@ typedef struct vkf_array {
 } vkf_array;
 
 /* Reads or writes named arrays as a safetensors file; vkf_arrays_read() also takes a folder or an index of shards. The
- * result owns the arrays that were read. A file is written as vkf_bytes_write() does it. */
+ * result owns the arrays that were read. vkf_bytes_write() says how files are replaced. */
 VKF_API vkf_status vkf_arrays_read(vkf_context *ctx, const char *path, vkf_result **out);
 VKF_API vkf_status vkf_arrays_write(vkf_context *ctx, const char *path, const vkf_array *arrays, size_t n);
 
-/* Reads a whole file: array `bytes` (uint8), followed by a zero byte. A folder, a device and a pipe without a writer
- * give VKF_ERROR_FILE; opening never waits. */
+/* Reads a whole file into the array `bytes` (uint8), which is followed by a zero byte. Never waits: a folder, a device
+ * and a pipe without a writer give VKF_ERROR_FILE. */
 VKF_API vkf_status vkf_bytes_read(vkf_context *ctx, const char *path, vkf_result **out);
 /* Writes a whole file. A regular file, or the one that a symbolic link points to, is replaced as a whole or left
  * unchanged, and keeps its mode. Devices, pipes and open files (/dev/stdout, /dev/fd/N) are written to. */
 VKF_API vkf_status vkf_bytes_write(vkf_context *ctx, const char *path, const void *data, size_t n);
-/* Checks that such a write could begin now, before a long computation. Creates nothing. */
+/* Checks that such a write could begin now; call it before a long computation. Creates nothing. */
 VKF_API vkf_status vkf_bytes_check_write(vkf_context *ctx, const char *path);
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-/* How numbers are stored. Sums are float32; Q8 first adds up whole numbers, in blocks of 32. */
+/* How numbers are stored. Sums are float32; Q8 sums integers within each block of 32 first. */
 typedef enum vkf_storage {
   VKF_STORAGE_AUTO = 0,
   VKF_STORAGE_F32 = 1,
@@ -332,11 +332,10 @@ typedef struct vkf_memory_file {
   size_t bytes;
 } vkf_memory_file;
 
-/* The same from memory. files[n] and what they point to are not copied: they stay unchanged until the model is closed.
- */
+/* Opens a model from memory. files[n] and what they point to are not copied: keep them unchanged until it is closed. */
 VKF_API vkf_status vkf_model_open_memory(vkf_device *dev, const vkf_memory_file *files, size_t n,
                                          const vkf_model_params *params, vkf_model **out);
-/* Waits for calls that run in other threads; later calls of the model's sessions return VKF_ERROR_ARGUMENT. */
+/* Waits for session calls that run in other threads. Later calls of the model's sessions return VKF_ERROR_ARGUMENT. */
 VKF_API void vkf_model_close(vkf_model **model);
 
 typedef enum vkf_architecture {
@@ -358,28 +357,28 @@ typedef struct vkf_model_info {
   bool has_tokenizer, can_generate;
   size_t n_unused;   /* tensors of the file that the model does not use */
   uint32_t image[3]; /* channels, height, width of pixel_values; 0: the model takes ids */
-  uint64_t n_labels; /* that it can give a whole text or image; 0: it labels none */
+  uint64_t n_labels; /* labels that a whole text or image can get; 0: it labels none */
 } vkf_model_info;
 #define VKF_MODEL_INFO_INIT .size = sizeof(vkf_model_info)
 VKF_DEFINE_INIT(vkf_model_info)
 /* The strings are valid as long as the model is open. */
 VKF_API vkf_status vkf_model_get_info(const vkf_model *model, vkf_model_info *out);
-/* The name; i < n_unused. Valid as long as the model is open. */
+/* Returns the name of unused tensor i < n_unused. Valid as long as the model is open. */
 VKF_API const char *vkf_model_unused_tensor(const vkf_model *model, size_t i);
 
 typedef enum vkf_attention_kind {
-  VKF_ATTENTION_ENCODER = 0, /* the text looks at itself */
-  VKF_ATTENTION_DECODER = 1, /* the target looks at itself; in a model that is a decoder alone, the text */
-  VKF_ATTENTION_CROSS = 2    /* the target looks at the text */
+  VKF_ATTENTION_ENCODER = 0, /* self-attention of the encoder */
+  VKF_ATTENTION_DECODER = 1, /* self-attention of the decoder, also in a decoder-only model */
+  VKF_ATTENTION_CROSS = 2    /* from the decoder to the encoder's output */
 } vkf_attention_kind;
 
-/* How a layer makes weights of queries q and keys k: the softmax of scale * q.k + bias over the keys that a query sees.
- * Head h of the queries reads head h / (n_heads / n_kv_heads) of the keys and values. */
+/* How a layer computes attention weights: the softmax of scale * q.k + bias over the keys k that a query q sees. Query
+ * head h uses head h / (n_heads / n_kv_heads) of the keys and values. */
 typedef struct vkf_attention_info {
   size_t size; /* sizeof(vkf_attention_info) */
   uint32_t n_heads, n_kv_heads, key_width, value_width;
   float scale;
-  bool causal;     /* a query sees no key behind itself */
+  bool causal;     /* a query sees no key after itself */
   bool has_bias;   /* vkf_run_params.projections returns it */
   uint32_t window; /* keys that a query sees, itself and those before it; 0: all */
 } vkf_attention_info;
@@ -391,23 +390,23 @@ VKF_API vkf_status vkf_model_get_attention(const vkf_model *model, vkf_attention
 
 /* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
-/* Called now and then while a call of a session computes, on the thread of that call, but not while it tokenizes texts
- * or makes kernels. Non-zero stops the call, which returns VKF_ERROR_STOPPED without a result. Slots keep what they
- * were fed: the next vkf_session_step() computes it. */
+/* Called now and then while a session computes, on the thread of the session's call, but not while it tokenizes texts
+ * or compiles kernels. Non-zero stops the call, which returns VKF_ERROR_STOPPED without a result. Slots keep the ids
+ * that they were fed; the next vkf_session_step() runs them. */
 typedef int (*vkf_stop_fn)(void *user);
 
-/* A session runs a model in one thread: it has the caches of keys and values and all other memory of its runs. Sessions
- * of one model share its weights. What a session computes does not depend on other sessions. */
+/* A session runs a model in one thread. It owns the caches of keys and values and all other memory of its runs.
+ * Sessions of one model share its weights. What a session computes does not depend on other sessions. */
 typedef struct vkf_session_params {
   size_t size;             /* sizeof(vkf_session_params) */
-  uint32_t n_slots;        /* sequences for loops of your own, see "steps" */
-  uint32_t slot_tokens;    /* ids that each can hold; 0: the model's positions, 2048 where they have no end */
-  uint32_t source_tokens;  /* ids of each source of an encoder-decoder; 0: the same */
-  uint64_t kv_cache_bytes; /* the most that keys and values of slots take on the device, but for 256 bytes or less a
-                              tensor that align and guard it; those of calls that generate may take as much again. 0:
-                              what the device has left. What does not fit waits, or is refused with the bytes that it
-                              needs and those that it may have */
-  vkf_stop_fn should_stop; /* whatever the call is; it may come many times a second. NULL: none */
+  uint32_t n_slots;        /* sequences of loops of your own, see "steps" */
+  uint32_t slot_tokens;    /* ids that each can hold; 0: the model's positions, 2048 if unlimited */
+  uint32_t source_tokens;  /* ids of each source of an encoder-decoder; 0: the same default */
+  uint64_t kv_cache_bytes; /* limit of the device memory for the slots' keys and values, plus up to 256 bytes a tensor
+                              for alignment and guards; calls that generate may use as much again. 0: what the device
+                              has left. What does not fit waits, or is refused: the message has the bytes that it needs
+                              and those that it may have */
+  vkf_stop_fn should_stop; /* asked in every call, maybe many times a second. NULL: none */
   void *user;              /* of should_stop */
 } vkf_session_params;
 #define VKF_SESSION_PARAMS_INIT .size = sizeof(vkf_session_params)
@@ -416,8 +415,8 @@ VKF_DEFINE_INIT(vkf_session_params)
 /* Several threads may call this at once. vkf_context_message() says why it failed. */
 VKF_API vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params, vkf_session **out);
 VKF_API void vkf_session_destroy(vkf_session **session);
-/* The first cause of the session's last failure; "" if none of its calls failed. Valid until the next call with this
- * session. If two threads use a session, the second one's call returns VKF_ERROR_ARGUMENT and changes nothing. */
+/* Returns the first cause of the session's last failure; "" if none of its calls failed. Valid until the next call with
+ * this session. If two threads use a session, the second one's call returns VKF_ERROR_ARGUMENT and changes nothing. */
 VKF_API const char *vkf_session_message(vkf_session *session);
 
 typedef struct vkf_session_info {
@@ -427,7 +426,7 @@ typedef struct vkf_session_info {
   uint64_t cache_bytes; /* keys and values */
   uint64_t step_bytes;  /* inputs, intermediate values and results of a step */
   uint64_t plan_bytes;  /* constants and sizes of plans that are ready */
-  uint64_t staging_bytes; /* where device memory is not mapped: what copies pass through */
+  uint64_t staging_bytes; /* buffers for copies where device memory is not mapped */
 } vkf_session_info;
 #define VKF_SESSION_INFO_INIT .size = sizeof(vkf_session_info)
 VKF_DEFINE_INIT(vkf_session_info)
@@ -440,7 +439,7 @@ VKF_API vkf_status vkf_session_get_info(vkf_session *session, vkf_session_info *
 VKF_API size_t vkf_result_count(const vkf_result *result);                            /* number of arrays */
 VKF_API const vkf_array *vkf_result_at(const vkf_result *result, size_t index);       /* NULL past the end */
 VKF_API const vkf_array *vkf_result_find(const vkf_result *result, const char *name); /* NULL if there is none */
-/* The elements of an array, *n of them (n may be NULL); NULL and 0: there is no array of that name, or of another type.
+/* Return the *n elements of an array (n may be NULL); NULL and 0: there is no array of that name, or its type differs.
  */
 VKF_API const float *vkf_result_f32(const vkf_result *result, const char *name, size_t *n);
 VKF_API const double *vkf_result_f64(const vkf_result *result, const char *name, size_t *n);

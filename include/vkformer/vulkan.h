@@ -13,8 +13,8 @@ extern "C" {
 #endif
 
 /* A device that the caller created (Vulkan 1.1 or newer) and keeps alive for longer than the vkf_device. Only the
- * extensions and features named here are used. If the caller uses the queue as well, it gives functions that lock
- * and unlock it, which the library calls around each submit, on the thread that called the library. */
+ * extensions and features named here are used. If the caller uses the queue as well, it passes functions that lock and
+ * unlock it; the library calls them around each submit, on the thread that called the library. */
 typedef struct vkf_device_handles {
   size_t size; /* sizeof(vkf_device_handles) */
   PFN_vkGetInstanceProcAddr get_instance_proc_addr;
@@ -32,8 +32,8 @@ typedef struct vkf_device_handles {
 } vkf_device_handles;
 #define VKF_DEVICE_HANDLES_INIT .size = sizeof(vkf_device_handles)
 VKF_DEFINE_INIT(vkf_device_handles)
-/* *handles and the lists that it names are read only during this call. VKF_ERROR_ARGUMENT: a handle is NULL, or one of
- * lock_queue and unlock_queue is. VKF_ERROR_UNSUPPORTED: the device has no Vulkan 1.1. */
+/* Reads *handles and its lists only during this call. VKF_ERROR_ARGUMENT: a handle is NULL, or one of lock_queue and
+ * unlock_queue is. VKF_ERROR_UNSUPPORTED: the device has no Vulkan 1.1. */
 VKF_API vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles, vkf_device **out);
 
 #ifdef __cplusplus
