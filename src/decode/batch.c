@@ -108,7 +108,7 @@ vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step) {
   return VKF_OK;
 }
 
-/* Takes the answer of search i of the last step. */
+/* Passes its part of the answer to search i of the last step. */
 static vkf_status take(vkf_batch *batch, uint32_t i, const float *values, const int32_t *ids) {
   vkf_search *s = &batch->searches[batch->live[i]];
   const size_t row = (size_t)i * batch->each, width = s->k > 0 ? s->k : batch->scratch.marks.n_vocab;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Takes a hypothesis out of a ranking without removing it; large beside any sum of log-probabilities. */
+/* Added to a score, it ranks a hypothesis last without removing it. Far below any sum of log-probabilities. */
 #define OUT_OF_RANK (-1.0e9f)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -35,7 +35,8 @@ uint32_t vkf_decode_beams_each(const vkf_generation_config *config) {
   return config->num_beams / config->num_beam_groups;
 }
 
-/* Finished hypotheses of a group that are kept: its beams, or with patience as many as are asked for. */
+/* Returns how many finished hypotheses a group keeps: one per beam; with patience num_return_sequences if that is
+ * more. */
 static uint32_t n_kept(const vkf_generation_config *config) {
   const uint32_t each = vkf_decode_beams_each(config);
   return config->patience > 0 ? VKF_MAX(each, config->num_return_sequences) : each;
@@ -45,7 +46,7 @@ uint64_t vkf_decode_beams_keep(const vkf_generation_config *config) {
   return (uint64_t)VKF_MAX(2, 1 + (uint64_t)config->eos.n) * vkf_decode_beams_each(config);
 }
 
-/* Both pools start from the prompt; only the first beam counts, since all are equal. */
+/* Fills both pools with the prompt. All beams are equal, so only the first is in rank. */
 static void fill_pools(vkf_beams *s, const int32_t *ids) {
   for (uint32_t r = 0; r < s->n_kept; r++) {
     memcpy(s->running.tokens + (size_t)r * s->capacity, ids, s->prompt * sizeof(*ids));
@@ -99,7 +100,7 @@ void vkf_decode_beams_finish(vkf_beams *s) {
 
 /* ---- ranking ----------------------------------------------------------------------------------------------------- */
 
-/* The n_picked largest of ranks[n], descending; the earlier one of equals first. */
+/* Puts the indices of the n_picked largest of ranks[n] into `picked`, descending. Ties keep their order. */
 static void pick_best(vkf_beams *s, uint32_t n_picked, uint32_t n) {
   for (uint32_t i = 0; i < n_picked; i++) {
     uint32_t best = UINT32_MAX;
@@ -112,7 +113,7 @@ static void pick_best(vkf_beams *s, uint32_t n_picked, uint32_t n) {
   }
 }
 
-/* The candidates, descending: the rows' lists merged; of equals the lower row first. */
+/* Merges the rows' descending lists into `candidates`, descending. Ties: the lower row first. */
 static void merge_rows(vkf_beams *s, const float *values, const int32_t *ids, uint32_t k, const uint32_t *only) {
   const bool is_last = s->length + 1 >= s->max_length;
   uint32_t n_ended = s->n_ended;
@@ -144,8 +145,8 @@ static int compare_candidates(const void *left, const void *right) {
   return a->row != b->row ? (a->row > b->row) - (a->row < b->row) : (a->id > b->id) - (a->id < b->id);
 }
 
-/* With phrases: all candidates, descending, each with its bank. Only a candidate that has every phrase finishes, and it
- * competes with its like alone. */
+/* The same with phrases: sorts all candidates and gives each its bank. A candidate finishes only if it has every phrase
+ * and is among the n_beams best of those. */
 static void rank_banks(vkf_beams *s, const float *values, const int32_t *ids, uint32_t k) {
   const vkf_id_lists *phrases = &s->config->force_words;
   uint32_t n_whole = 0;
@@ -154,7 +155,7 @@ static void rank_banks(vkf_beams *s, const float *values, const int32_t *ids, ui
     int32_t *history = s->running.tokens + (size_t)row * s->capacity;
     vkf_beam_candidate c = {
         .score = values[i] + s->running.scores[row], .row = row, .id = ids[i], .logprob = values[i], .becomes = -1};
-    history[s->length] = c.id; /* behind the running ids, where the next one comes */
+    history[s->length] = c.id; /* behind the running ids, where the next id goes */
     c.bank = vkf_decode_phrases_met(phrases, history + s->phrases_from, s->length + 1 - s->phrases_from);
     c.ends = s->length + 1 >= s->max_length || vkf_decode_id_in(&s->config->eos, c.id);
     s->candidates[i] = c;
@@ -188,7 +189,7 @@ static void copy_candidate(const vkf_beams *s, uint32_t row, const vkf_beam_cand
   s->spare.finished[row] = finished;
 }
 
-/* What was written to `spare` is the pool now. */
+/* Makes `spare`, which holds the next state, the pool; the old pool becomes the spare. */
 static void swap_spare(vkf_beams *s, vkf_beam_pool *pool) {
   vkf_beam_pool old = *pool;
   *pool = s->spare;
@@ -205,7 +206,7 @@ static float divisor(const vkf_beams *s, uint32_t n_generated) {
   return (float)pow(n_generated, s->config->length_penalty);
 }
 
-/* Finished hypotheses: the old ones and, of the n_beams best candidates, those that end. */
+/* Ranks the candidates that finish with the hypotheses that had finished before, and keeps the n_kept best. */
 static void update_finished(vkf_beams *s) {
   float by = divisor(s, s->length + 1 - s->prompt);
   memcpy(s->ranks, s->finished.scores, s->n_kept * sizeof(*s->ranks));
@@ -228,8 +229,8 @@ static void update_finished(vkf_beams *s) {
   }
 }
 
-/* The candidates that go on, with phrases: the banks take turns, that with the most ids first, each with the best one
- * that is left to it. Places that are left over get what is out of rank. */
+/* Picks the candidates that continue, with phrases: the banks take turns from the one with the most ids down, and each
+ * gives its best one that is left. Candidates that are out of rank fill the remaining places. */
 static void pick_from_banks(vkf_beams *s) {
   uint32_t n = 0, bank = s->n_banks;
   memset(s->cursors, 0, s->n_banks * sizeof *s->cursors);
@@ -243,7 +244,7 @@ static void pick_from_banks(vkf_beams *s) {
   }
   for (uint32_t i = 0; n < s->n_beams; i++)
     if (!(s->ranks[i] > OUT_OF_RANK)) s->picked[n++] = i;
-  for (uint32_t i = 1; i < s->n_beams; i++) { /* in descending order */
+  for (uint32_t i = 1; i < s->n_beams; i++) { /* insertion sort, descending */
     const uint32_t at = s->picked[i];
     uint32_t to = i;
     for (; to > 0 && s->ranks[s->picked[to - 1]] < s->ranks[at]; to--) s->picked[to] = s->picked[to - 1];
@@ -251,8 +252,8 @@ static void pick_from_banks(vkf_beams *s) {
   }
 }
 
-/* Running hypotheses: the best candidates that do not end; at the length limit, where all do, the best without an end
- * id, which are what other groups of beams keep away from. */
+/* Makes the best candidates that do not end the running hypotheses. At the length limit all end; then the best without
+ * an end id are kept, because later groups of beams avoid their ids. */
 static void update_running(vkf_beams *s) {
   for (uint32_t i = 0; i < s->n_keep; i++) {
     const vkf_beam_candidate *c = &s->candidates[i];
@@ -271,7 +272,7 @@ static void update_running(vkf_beams *s) {
   }
 }
 
-/* Can the best running hypothesis still beat the worst finished one? */
+/* Returns whether the best running hypothesis can still beat the worst finished one. */
 static bool is_open(const vkf_beams *s) {
   const vkf_generation_config *c = s->config;
   bool longest = c->early_stopping == VKF_EARLY_STOPPING_NEVER && c->length_penalty > 0;

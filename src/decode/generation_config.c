@@ -4,7 +4,7 @@
 
 #include "decode/generation_keys.h"
 
-/* The ids of config.json, for keys that generation_config.json does not have. */
+/* The keys that config.json gives if generation_config.json does not have them. */
 static const char *const special_ids[] = {"bos_token_id", "pad_token_id", "eos_token_id", "decoder_start_token_id"};
 
 void vkf_decode_generation_derive(vkf_generation_config *config, vkf_env *env, const vkf_generation_config *base) {
@@ -13,8 +13,8 @@ void vkf_decode_generation_derive(vkf_generation_config *config, vkf_env *env, c
   vkf_arena_init(&config->arena, env);
 }
 
-/* Reads every key of a generation_config.json. strict: a key in no table is unknown; else it belongs to another reader.
- * */
+/* Reads the generation keys of an object. strict: remembers a key that is not in the table as unknown; else such a key
+ * belongs to another reader. */
 static vkf_status read_object(vkf_generation_reader *r, vkf_file_value object, bool strict) {
   vkf_generation_config *config = r->config;
   vkf_status st = vkf_file_json_as_object(object, &object);
@@ -52,7 +52,7 @@ vkf_status vkf_decode_generation_read(vkf_generation_config *config, const vkf_f
   if (model.source == NULL || generation.source == NULL) return VKF_ERROR_MEMORY;
   VKF_TRY(vkf_file_source_json(config->env, source, "config.json", &document));
   if (!vkf_file_source_has(source, "generation_config.json")) {
-    bool forces_bos = false; /* the first BART folders have this key instead */
+    bool forces_bos = false; /* early BART folders have this key instead */
     VKF_TRY(read_object(&model, vkf_file_json_root(document), false));
     VKF_TRY(
         vkf_file_json_find_bool(vkf_file_json_root(document), "force_bos_token_to_be_generated", false, &forces_bos));
@@ -94,7 +94,7 @@ done:
   return st;
 }
 
-/* ---- what stands ------------------------------------------------------------------------------------------------- */
+/* ---- checks of the final values ---------------------------------------------------------------------------------- */
 
 static vkf_status check_id(const vkf_generation_config *config, const char *name, int32_t id, uint32_t n_vocab) {
   if (id == VKF_NO_TOKEN || (uint32_t)id < n_vocab) return VKF_OK;
@@ -131,7 +131,7 @@ static const char *neutral_text(const vkf_generation_key *key) {
   return key->kind == VKF_KEY_NO_1 ? "1" : "null";
 }
 
-/* The ranges of the numbers of a kind. */
+/* Checks the ranges of all numbers of a kind. */
 static vkf_status check_numbers(const vkf_generation_config *c, vkf_generation_kind kind) {
   for (size_t i = 0; i < vkf_decode_generation_n_keys; i++) {
     const vkf_generation_key *key = &vkf_decode_generation_keys[i];
@@ -154,7 +154,7 @@ static vkf_status check_sampling(const vkf_generation_config *c) {
   return check_numbers(c, VKF_KEY_DRAW);
 }
 
-/* Ways to choose ids of which a search has one at most. */
+/* Refuses two ways to choose ids at once. */
 static vkf_status check_ways(const vkf_generation_config *c) {
   const struct {
     const char *name;
@@ -207,7 +207,7 @@ static vkf_status check_force_words(const vkf_generation_config *c) {
 }
 
 static vkf_status check_beams(const vkf_generation_config *c) {
-  if (c->return_alternatives) return VKF_OK; /* each has a search of its own */
+  if (c->return_alternatives) return VKF_OK; /* each alternative has a search of its own */
   const double enough = vkf_decode_generation_patience(c);
   const bool has_patience = c->num_beams > 1 && c->patience > 0;
   if (c->num_return_sequences > c->num_beams && !has_patience)

@@ -64,14 +64,14 @@ const vkf_generation_key vkf_decode_generation_keys[] = {
     {"output_scores", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
     {"output_logits", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
     {"return_dict_in_generate", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
-    /* read with an assistant model only, which no key of this file can name */
+    /* used only with an assistant model, which no key of this file can name */
     {"num_assistant_tokens", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
     {"num_assistant_tokens_schedule", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
     {"assistant_confidence_threshold", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
     {"max_matching_ngram_size", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
     {"assistant_lookbehind", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
     {"target_lookbehind", VKF_KEY_FREE, 0, VKF_RANGE_NONE},
-    /* all scores of a row would change, which no kind of edit does */
+    /* would change all scores of a row, which no kind of edit does */
     {"remove_invalid_values", VKF_KEY_NO_FALSE, 0, VKF_RANGE_NONE},
     {"low_memory", VKF_KEY_NO_FALSE, 0, VKF_RANGE_NONE},
     {"token_healing", VKF_KEY_NO_FALSE, 0, VKF_RANGE_NONE},
@@ -162,8 +162,9 @@ static int by_last_id(const void *a, const void *b) {
   return x->at < y->at ? -1 : 1;
 }
 
-/* [[ids, number], ...]. transformers adds up what an id gets: first that of the id alone, then of sequences in their
- * order; of a sequence that is there twice the place of the first counts, with the number of the last. */
+/* Reads [[ids, number], ...] and sorts it by last ids, in the order in which transformers adds the biases of an id:
+ * that of the id alone, then those of sequences in file order. A repeated sequence keeps its first place and last
+ * number. */
 static vkf_status read_biases(vkf_generation_reader *r, vkf_file_value value, vkf_id_lists *out) {
   VKF_CALL(vkf_file_json_as_array(value, &value));
   const size_t n = vkf_file_json_count(value);
@@ -188,7 +189,7 @@ static vkf_status read_biases(vkf_generation_reader *r, vkf_file_value value, vk
                           r->source, ids.path);
   }
   if (n > 1) qsort(all, n, sizeof *all, by_last_id);
-  for (size_t i = 0, first = 0; i < n; i++) { /* from `first` on the last ids are the same */
+  for (size_t i = 0, first = 0; i < n; i++) { /* lists from `first` on have the same last id */
     if (i > 0 && vkf_decode_last_id(&all[i].ids) != vkf_decode_last_id(&all[i - 1].ids)) first = kept;
     size_t same = first;
     while (same < kept && !is_same(&lists[same], &all[i].ids)) same++;
@@ -223,7 +224,7 @@ static vkf_status read_real(vkf_generation_reader *r, const vkf_generation_key *
   return VKF_OK;
 }
 
-/* [start, factor] */
+/* Reads [start, factor]. */
 static vkf_status read_decay(vkf_generation_reader *r, vkf_file_value value, vkf_length_decay *out) {
   static const vkf_generation_key start = {.kind = VKF_KEY_COUNT, .range = VKF_RANGE_WHOLE};
   static const vkf_generation_key factor = {.kind = VKF_KEY_FACTOR, .range = VKF_RANGE_OVER_0};
@@ -265,7 +266,7 @@ static vkf_status read_early(vkf_generation_reader *r, vkf_file_value value, vkf
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-/* The default of a key again. */
+/* Gives a key its default again. */
 static void reset(vkf_generation_config *config, const vkf_generation_key *key) {
   static const size_t sizes[] = {[VKF_KEY_COUNT] = sizeof(uint32_t),      [VKF_KEY_REAL] = sizeof(double),
                                  [VKF_KEY_DRAW] = sizeof(double),         [VKF_KEY_FACTOR] = sizeof(double),
@@ -299,7 +300,7 @@ vkf_status vkf_decode_generation_read_key(vkf_generation_reader *r, const vkf_ge
       return read_real(r, key, value, field);
     case VKF_KEY_EARLY:
       return read_early(r, value, field);
-    case VKF_KEY_ID: /* -1 is none, as old conversions of LLaMA write it */
+    case VKF_KEY_ID: /* old conversions of LLaMA write -1 for none */
       st = vkf_file_json_as_int64(value, &id);
       return st != VKF_OK || id == VKF_NO_TOKEN ? st : read_id(r, value, field);
     case VKF_KEY_IDS:

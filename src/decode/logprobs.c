@@ -39,7 +39,7 @@ void vkf_decode_logprobs_add(vkf_logprobs *l, uint32_t row, int32_t id, const fl
   float top;
   const double all = vkf_decode_log_sum(logits, l->n_vocab, &top) + (double)top;
   uint32_t n = 0;
-  for (uint32_t i = 0; i < l->n_vocab; i++) { /* the best so far, descending */
+  for (uint32_t i = 0; i < l->n_vocab; i++) { /* ids[n]: the best so far, descending */
     uint32_t to = n;
     while (to > 0 && logits[i] > logits[ids[to - 1]]) to--;
     if (to == l->n_top) continue;

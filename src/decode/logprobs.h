@@ -1,7 +1,7 @@
-/* logprobs: the most likely ids of every generated token, with their log-probabilities.
+/* logprobs: the most likely ids in each step of a row, with their log-probabilities.
  *
- * Computed on the host from the raw logits (before penalties, temperature and every other processor): log-softmax in
- * double. Equal logits: the lower id first. Invariant: a row has as many records as ids were generated for it.
+ * Computed on the host as a log-softmax in double of the raw logits (before penalties, temperature and every other
+ * processor). Ties: the lower id first. Invariant: a row has one record per generated id, up to `capacity`.
  */
 #ifndef VKF_DECODE_LOGPROBS_H
 #define VKF_DECODE_LOGPROBS_H
@@ -11,23 +11,23 @@
 typedef struct vkf_logprobs {
   vkf_env *env;
   uint32_t n_vocab, n_top;
-  uint32_t capacity, longest; /* steps that there is room for, and of the longest row */
-  uint32_t *lengths;          /* [n_rows] */
-  float *chosen;              /* [n_rows][capacity]: of the generated id */
+  uint32_t capacity, longest; /* records that a row has room for; records of the longest row */
+  uint32_t *lengths;          /* [n_rows]: records of each row */
+  float *chosen;              /* [n_rows][capacity]: log-probability of the generated id */
   int32_t *ids;               /* [n_rows][capacity][n_top], most likely first */
-  float *values;              /* their log-probabilities */
+  float *values;              /* [n_rows][capacity][n_top]: their log-probabilities */
 } vkf_logprobs;
 
-/* log sum exp(x[i] - *top), where *top is the largest of x [n], n > 0: x[i] has the log-probability x[i] - *top - this.
- */
+/* Returns log sum exp(x[i] - *top) and *top, the largest of x [n], n > 0. The log-probability of i is x[i] - *top - the
+ * result. */
 double vkf_decode_log_sum(const float *x, size_t n, float *top);
 
-/* steps: of the longest sequence. n_top ids of n_vocab; fewer where the vocabulary is smaller. */
+/* steps: capacity of each row. n_top is limited to n_vocab. Call finish even if this fails. */
 vkf_status vkf_decode_logprobs_init(vkf_logprobs *logprobs, vkf_env *env, uint32_t n_rows, uint32_t n_vocab,
                                     uint32_t n_top, uint32_t steps);
 void vkf_decode_logprobs_finish(vkf_logprobs *logprobs);
 
-/* The row got `id` from these logits [n_vocab]. */
+/* Adds a record: the row got `id` from logits [n_vocab]. Does nothing if the row is full. */
 void vkf_decode_logprobs_add(vkf_logprobs *logprobs, uint32_t row, int32_t id, const float *logits);
 
 #endif

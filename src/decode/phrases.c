@@ -7,7 +7,7 @@ static bool ends_with(const int32_t *ids, uint32_t n, const int32_t *part, uint3
   return n_part <= n && !memcmp(ids + (n - n_part), part, n_part * sizeof *part);
 }
 
-/* Ids of a phrase that a sequence has: all of them if it is met, else those with which the sequence ends. */
+/* Returns how many ids of a phrase a sequence has: all if it is met, else those of its longest prefix that ends it. */
 static uint32_t progress(const vkf_id_list *phrase, const int32_t *ids, uint32_t n) {
   uint32_t begun = phrase->n - 1;
   for (uint32_t end = phrase->n; end <= n; end++)

@@ -1,4 +1,4 @@
-/* processors: see processors.h. One function per processor; each appends to a list that has room. */
+/* processors: see processors.h. One function per processor; each appends to a list that has room for it. */
 #include "decode/processors.h"
 
 #include <math.h>
@@ -21,28 +21,28 @@ static void forbid_all(edit_list *list, const vkf_id_list *ids) {
   for (uint32_t i = 0; i < ids->n; i++) forbid(list, ids->ids[i]);
 }
 
-/* Allows these ids alone. What earlier edits did has no effect, so they are dropped. */
+/* Allows only these ids. Drops earlier edits, which would have no effect. */
 static void force(edit_list *list, const int32_t *ids, uint32_t n) {
   list->n = 0;
   append(list, VKF_LOGIT_EDIT_FILL, 0, -INFINITY);
   for (uint32_t i = 0; i < n; i++) append(list, VKF_LOGIT_EDIT_SET, ids[i], 0.0f);
 }
 
-/* Whether this is the first time that the loop sees the id. An id outside the vocabulary is never seen. */
+/* Returns whether the current visit sees the id for the first time. Ids outside the vocabulary are never seen. */
 static bool see(vkf_id_marks *marks, int32_t id) {
   if ((uint32_t)id >= marks->n_vocab || marks->visits[id] == marks->visit) return false;
   marks->visits[id] = marks->visit;
   return true;
 }
 
-/* Every id of the sequence once (Keskar et al. 2019, section 4.1). */
+/* Penalizes every id of a sequence once (Keskar et al. 2019, section 4.1). */
 static void penalize(vkf_id_marks *marks, edit_list *list, const int32_t *ids, uint32_t n, double penalty) {
   marks->visit++;
   for (uint32_t i = 0; i < n; i++)
     if (see(marks, ids[i])) append(list, VKF_LOGIT_EDIT_PENALTY, ids[i], (float)penalty);
 }
 
-/* Ids that would complete a run of `size` ids that `text` has already; the run's first size-1 ids end the history. */
+/* Forbids ids that would repeat an n-gram of `size` ids of `text`, whose first size-1 ids end the history. */
 static void forbid_ngrams(vkf_id_marks *marks, edit_list *list, const int32_t *history, uint32_t length,
                           const int32_t *text, uint32_t text_length, uint32_t size) {
   if (size == 0 || length + 1 < size || text_length < size) return;
@@ -54,15 +54,15 @@ static void forbid_ngrams(vkf_id_marks *marks, edit_list *list, const int32_t *h
   }
 }
 
-/* Whether all but the last id of a sequence end the history. A sequence of more ids than the history is not looked for,
- * even if it begins with the whole history: transformers defines it so. */
+/* Returns whether all but the last id of a sequence end the history. As in transformers, a sequence of more ids than
+ * the history never does, even if it begins with the whole history. */
 static bool goes_on(const vkf_id_list *ids, const int32_t *history, uint32_t length) {
   const uint32_t n_before = ids->n - 1;
   if (n_before > 0 && ids->n > length) return false;
   return memcmp(history + (length - n_before), ids->ids, n_before * sizeof(*history)) == 0;
 }
 
-/* What transformers adds up in float32 and adds to a score once. */
+/* Adds to an id the float32 sum of its biases, in one edit, as transformers does. */
 static void add_biases(const vkf_generation_config *c, edit_list *list, const int32_t *history, uint32_t length) {
   const vkf_id_lists *all = &c->sequence_bias;
   for (uint32_t i = 0; i < all->n;) {
@@ -78,14 +78,15 @@ static void add_biases(const vkf_generation_config *c, edit_list *list, const in
   }
 }
 
-/* Ends gain a part of their own score, more with each new id; 1e30 of it at most, so that scores stay finite. */
+/* Adds to end ids a part of their own score, which grows with each new id. At most 1e30 times it: scores stay finite.
+ */
 static void grow_ends(const vkf_generation_config *c, edit_list *list, uint32_t n_new) {
   if (c->length_decay.factor == 1 || n_new <= c->length_decay.start) return;
   const double part = pow(c->length_decay.factor, n_new - c->length_decay.start) - 1;
   for (uint32_t i = 0; i < c->eos.n; i++) append(list, VKF_LOGIT_EDIT_GROW, c->eos.ids[i], (float)VKF_MIN(part, 1e30));
 }
 
-/* A word that is one end id stays allowed. */
+/* Forbids the last id of bad words. A word that is one end id stays allowed. */
 static void forbid_words(const vkf_generation_config *c, edit_list *list, const int32_t *history, uint32_t length) {
   for (uint32_t i = 0; i < c->bad_words.n; i++) {
     const vkf_id_list *word = &c->bad_words.lists[i];

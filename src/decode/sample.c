@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOP_H_CANDIDATES = 100 }; /* so many of the best ones top_h looks at */
+enum { TOP_H_CANDIDATES = 100 }; /* top_h reads only so many of the best ones */
 
-/* Descending; of equals the lower id first. */
+/* Descending; ties by the lower id. */
 static int by_score(const void *a, const void *b) {
   const vkf_sample_candidate *x = a, *y = b;
   if (x->score != y->score) return x->score < y->score ? 1 : -1;
   return x->id < y->id ? -1 : 1;
 }
 
-/* The k-th largest score, 1 <= k <= n (Hoare 1961, "Find"); the candidates change places. */
+/* Returns the k-th largest score, 1 <= k <= n (Hoare 1961, "Find"). Reorders the candidates. */
 static float kth_largest(vkf_sample_candidate *c, uint32_t n, uint32_t k) {
   uint32_t low = 0, high = n - 1, at = k - 1;
   while (low < high) {
@@ -39,7 +39,7 @@ static float kth_largest(vkf_sample_candidate *c, uint32_t n, uint32_t k) {
   return c[at].score;
 }
 
-/* Candidates with at least this score; returns how many. */
+/* Moves the candidates with at least this score to the front; returns how many. */
 static uint32_t keep_from(vkf_sample_candidate *c, uint32_t n, float least) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < n; i++)
@@ -47,13 +47,13 @@ static uint32_t keep_from(vkf_sample_candidate *c, uint32_t n, float least) {
   return kept;
 }
 
-/* Sorts candidates and weighs them. */
+/* Sorts the candidates, best first, and computes their weights. */
 static void weigh(const vkf_generation_config *config, vkf_sample_candidate *c, uint32_t n) {
   qsort(c, n, sizeof *c, by_score);
   for (uint32_t i = 0; i < n; i++) c[i].weight = exp(((double)c[i].score - c[0].score) / config->temperature);
 }
 
-/* ---- rules: of candidates that are sorted and weighed each keeps some, at least one ------------------------------ */
+/* ---- rules: each keeps at least one of the candidates, which are sorted and have weights ------------------------- */
 
 static double total_of(const vkf_sample_candidate *c, uint32_t n) {
   double total = 0;
@@ -61,12 +61,12 @@ static double total_of(const vkf_sample_candidate *c, uint32_t n) {
   return total;
 }
 
-/* -log p, where all candidates have the weight `total`. */
+/* Returns -log p. total: the weight of all candidates. */
 static double surprise(const vkf_sample_candidate *c, double total) {
   return -log(c->weight / total);
 }
 
-/* What a candidate adds to the entropy, -p log p. */
+/* Returns the candidate's term of the entropy, -p log p. */
 static double entropy_term(const vkf_sample_candidate *c, double total) {
   return c->weight > 0 ? c->weight / total * surprise(c, total) : 0;
 }
@@ -78,7 +78,7 @@ static double entropy_of(const vkf_sample_candidate *c, uint32_t n) {
   return entropy;
 }
 
-/* The best candidates whose terms of the entropy add up to at most top_h of it (Potraghloo et al. 2025). */
+/* Keeps the best candidates whose terms of the entropy add up to at most top_h of it (Potraghloo et al. 2025). */
 static uint32_t keep_top_h(const vkf_sample_candidate *c, uint32_t n, double top_h) {
   const double total = total_of(c, n), most = top_h * entropy_of(c, n);
   double sum = 0;
@@ -89,7 +89,7 @@ static uint32_t keep_top_h(const vkf_sample_candidate *c, uint32_t n, double top
   return n;
 }
 
-/* The fewest best candidates that hold top_p of all weight (Holtzman et al. 2020, section 3.1). */
+/* Keeps the fewest best candidates that have top_p of all weight (Holtzman et al. 2020, section 3.1). */
 static uint32_t keep_top_p(const vkf_sample_candidate *c, uint32_t n, double top_p) {
   const double total = total_of(c, n);
   double before = 0;
@@ -100,16 +100,16 @@ static uint32_t keep_top_p(const vkf_sample_candidate *c, uint32_t n, double top
   return n;
 }
 
-/* Candidates with at least min_p of the best one's probability. */
+/* Keeps candidates with at least min_p of the best one's probability. */
 static uint32_t keep_min_p(const vkf_sample_candidate *c, uint32_t n, double min_p) {
   uint32_t kept = 1;
   while (kept < n && c[kept].weight >= min_p) kept++;
   return kept;
 }
 
-/* The fewest candidates whose surprise is nearest to its mean, the entropy, and that hold typical_p of all weight, and
- * the equals of the farthest of them (Meister et al. 2023, section 4). They are neighbours, which grow to the nearer
- * side, and move to the front. */
+/* Keeps the fewest candidates with typical_p of all weight whose surprise is nearest to its mean, the entropy, and
+ * those that tie with the farthest of them (Meister et al. 2023, section 4). They are a range of the sorted candidates,
+ * which grows towards the nearer side and is moved to the front. */
 static uint32_t keep_typical(vkf_sample_candidate *c, uint32_t n, double typical_p) {
   const double total = total_of(c, n), entropy = entropy_of(c, n);
   uint32_t begin = 0;
@@ -127,7 +127,7 @@ static uint32_t keep_typical(vkf_sample_candidate *c, uint32_t n, double typical
   return end - begin;
 }
 
-/* Candidates with a probability of at least `least`; the best one and its equals in any case. */
+/* Keeps candidates with a probability of at least `least`, and in any case the best one and its ties. */
 static uint32_t keep_probable(const vkf_sample_candidate *c, uint32_t n, double least) {
   const double total = total_of(c, n);
   uint32_t kept = 1;
@@ -135,7 +135,7 @@ static uint32_t keep_probable(const vkf_sample_candidate *c, uint32_t n, double 
   return kept;
 }
 
-/* A cutoff that is lower where the next id is less certain (Hewitt et al. 2022, section 4). */
+/* Keeps candidates above a cutoff that falls as the entropy rises (Hewitt et al. 2022, section 4). */
 static uint32_t keep_eta(const vkf_sample_candidate *c, uint32_t n, double cutoff) {
   return keep_probable(c, n, fmin(cutoff, sqrt(cutoff) * exp(-entropy_of(c, n))));
 }
@@ -144,7 +144,8 @@ static int32_t draw(const vkf_sample_candidate *c, uint32_t n, double unit, doub
   const double total = total_of(c, n);
   double sum = 0;
   uint32_t at = 0;
-  while (sum += c[at].weight, at + 1 < n && sum <= unit * total) at++; /* the last one where sums are rounded */
+  while (sum += c[at].weight, at + 1 < n && sum <= unit * total)
+    at++; /* the last one if rounding keeps the sum too small */
   *log_prob = log(c[at].weight / total);
   return c[at].id;
 }

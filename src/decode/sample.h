@@ -1,8 +1,8 @@
-/* sample: one id drawn from a row of scores.
+/* sample: draws an id from a row of scores.
  *
- * Pure arithmetic on the host. The scores are shaped as transformers 5.12 shapes them (generation/logits_process.py),
- * in its order: temperature, top_h, top_k, top_p, min_p, typical_p, epsilon_cutoff, eta_cutoff; then an id is drawn
- * with the probabilities of the softmax of what is left. The random number is a function of (seed, line, step) alone.
+ * Pure arithmetic on the host. The rules are those of transformers 5.12 (generation/logits_process.py), in its order:
+ * temperature, top_h, top_k, top_p, min_p, typical_p, epsilon_cutoff, eta_cutoff; then an id is drawn with the
+ * probabilities of the softmax of what is left. The random number is a function of (seed, line, copy, step) alone.
  * Invariant: the id depends on the row, the configuration and that number, never on the other rows of a batch.
  */
 #ifndef VKF_DECODE_SAMPLE_H
@@ -16,15 +16,15 @@ typedef struct vkf_sample_candidate {
   int32_t id;
 } vkf_sample_candidate;
 
-/* scores [n_vocab], none NaN or +inf; -inf: never drawn. unit: a random number in [0,1). scratch [n_vocab]. The id,
- * with the logarithm of the probability that it had, or VKF_NO_TOKEN where every score is -inf. */
+/* Draws an id. scores [n_vocab]: none NaN or +inf; -inf: never drawn. unit: a random number in [0,1). scratch
+ * [n_vocab]. *log_prob: of the id among those that were left. Returns VKF_NO_TOKEN if every score is -inf. */
 int32_t vkf_decode_sample(const vkf_generation_config *config, const float *scores, uint32_t n_vocab, double unit,
                           vkf_sample_candidate *scratch, double *log_prob);
 
-/* The k best of c [n], best first, of equals the lower id; 1 <= k <= n. */
+/* Moves the k best of c [n] to its front, best first, ties by the lower id; 1 <= k <= n. */
 void vkf_decode_best(vkf_sample_candidate *c, uint32_t n, uint32_t k);
 
-/* The random number of a step of a line. copy: which of the sequences of num_return_sequences it is. */
+/* Returns the random number in [0,1) of a step of a line. copy: number of the sequence among num_return_sequences. */
 double vkf_decode_sample_unit(uint64_t seed, uint64_t line, uint32_t copy, uint32_t step);
 
 #endif

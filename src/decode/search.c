@@ -51,7 +51,7 @@ static const int32_t *prompt_of(const vkf_search *s) {
   return s->input.prompt != NULL ? s->input.prompt : &s->start;
 }
 
-/* Leaves out what the mask takes out of the prompt. */
+/* Copies the part of the prompt that the model is fed into `fed`, unless the mask keeps all of it. */
 static vkf_status find_fed(vkf_search *s) {
   const int32_t *mask = s->input.prompt != NULL ? s->input.mask : NULL;
   s->n_fed = s->prompt;
@@ -67,7 +67,7 @@ static vkf_status find_fed(vkf_search *s) {
 static vkf_status init_beams(vkf_search *s) {
   const vkf_generation_config *c = s->input.config;
   const uint32_t n_vocab = s->scratch->marks.n_vocab;
-  /* of a sequence that the model writes alone the prompt is the beginning, not a question */
+  /* with an encoder the prompt is the beginning of the answer; else it is the question, where phrases do not count */
   const uint32_t phrases_from = s->input.source ? 0 : s->prompt;
   s->n_groups = c->num_beam_groups;
   s->groups = vkf_env_alloc(s->env, s->n_groups, sizeof *s->groups);
@@ -131,7 +131,7 @@ static const int32_t *history(const vkf_search *s, uint32_t row) {
   return group->running.tokens + (size_t)(row % group->n_beams) * s->capacity;
 }
 
-/* The row that a row continues. */
+/* Returns the row of the last step that row `row` continues. */
 static uint32_t origin(const vkf_search *s, uint32_t row) {
   if (!has_beams(s)) return row;
   const uint32_t each = s->groups[0].n_beams;
@@ -173,7 +173,7 @@ vkf_status vkf_decode_search_check(const vkf_search *s, const float *values, con
   return VKF_OK;
 }
 
-/* Whether the sequence gets the id now in which alternatives differ: copy i takes the candidate of rank i. */
+/* Returns whether alternatives differ in the next id: copy i takes the candidate of rank i. */
 static bool is_at_fork(const vkf_search *s) {
   return s->input.config->return_alternatives && s->length == vkf_decode_processors_begin(&s->processors);
 }
@@ -183,12 +183,12 @@ static vkf_status no_id(const vkf_search *s, const char *found) {
                       s->length - s->prompt, found);
 }
 
-/* -infinity stays: the id is forbidden. */
+/* Keeps -infinity: the id is forbidden. */
 static double log_prob_of(float score, float top, double log_sum) {
   return score > -INFINITY ? (double)score - top - log_sum : -INFINITY;
 }
 
-/* The id of rank `rank` by all scores, of equals the lower one first, and its log-probability. */
+/* Returns the id of rank `rank` by all scores, ties by the lower id, and its log-probability. */
 static int32_t ranked(const vkf_search *s, const float *scores, uint32_t rank, double *log_prob) {
   const uint32_t n = s->scratch->marks.n_vocab;
   vkf_sample_candidate *candidates = s->scratch->candidates;
@@ -206,10 +206,10 @@ static int32_t ranked(const vkf_search *s, const float *scores, uint32_t rank, d
   return (int32_t)best;
 }
 
-/* The n best candidates of row r, whose scores are log-probabilities, or logits without beams. As long as the row has
- * followed the pull, its next id is more likely, (1 - beta) p + beta, and the others have (1 - beta) p (CTranslate2's
- * biased decoding); an id that is forbidden stays so. An id loses diversity_penalty for each row of an earlier group
- * that has just taken it (Vijayakumar et al. 2016, "Diverse Beam Search", Hamming diversity). */
+/* Returns the n best candidates of row r from its scores: log-probabilities, or logits without beams. While the row has
+ * followed input.pull, the next id of the pull gets (1 - beta) p + beta and every other id (1 - beta) p (CTranslate2's
+ * biased decoding); a forbidden id stays forbidden. An id loses diversity_penalty for each row of an earlier group that
+ * has taken it in this step (Vijayakumar et al. 2016, "Diverse Beam Search", Hamming diversity). */
 static const vkf_sample_candidate *rank_all(const vkf_search *s, uint32_t r, const float *scores, uint32_t n) {
   const vkf_search_input *in = &s->input;
   const uint32_t at = s->length - s->prompt, n_vocab = s->scratch->marks.n_vocab;
@@ -233,7 +233,7 @@ static const vkf_sample_candidate *rank_all(const vkf_search *s, uint32_t r, con
   return candidates;
 }
 
-/* Behind the n best candidates of row r: the ids with which phrases go on, where they are not among these. */
+/* Appends to the n best candidates of row r the next id of each phrase, unless it is already among them. */
 static void add_phrases(const vkf_search *s, uint32_t r, const float *log_probs, uint32_t n, float *best,
                         int32_t *best_ids) {
   const vkf_beams *group = &s->groups[0];
@@ -248,7 +248,7 @@ static void add_phrases(const vkf_search *s, uint32_t r, const float *log_probs,
   }
 }
 
-/* One more id for the beams of group g, which read all log-probabilities [n_rows][n_vocab]. False: its search is over.
+/* Adds an id to the beams of group g from all log-probabilities [n_rows][n_vocab]. Returns false if its search is over.
  */
 static bool step_group(vkf_search *s, uint32_t g, const float *log_probs) {
   const uint32_t each = s->groups[g].n_beams, n = s->n_best - s->input.config->force_words.n;
@@ -267,7 +267,7 @@ static bool step_group(vkf_search *s, uint32_t g, const float *log_probs) {
   return vkf_decode_beams_step(&s->groups[g], s->best + first, s->best_ids + first, s->n_best, NULL);
 }
 
-/* One more id for every group, each knowing what those before it have taken, also one that ends with this step. */
+/* Adds an id to every group. Each group sees what the groups before it have taken, even one that ends in this step. */
 static void step_groups(vkf_search *s, const float *log_probs) {
   bool *is_done = s->group_is_done + s->n_groups;
   s->is_done = true;
@@ -279,7 +279,7 @@ static void step_groups(vkf_search *s, const float *log_probs) {
   memcpy(s->group_is_done, is_done, s->n_groups * sizeof *is_done);
 }
 
-/* Whether a search that is over has found a sequence. */
+/* Fails if a search that is over has found no sequence. */
 static vkf_status check_found(const vkf_search *s) {
   for (uint32_t g = 0; g < s->n_groups; g++)
     if (s->groups[g].finished.finished[0]) return VKF_OK;
@@ -291,7 +291,7 @@ static vkf_status check_found(const vkf_search *s) {
       s->max_length);
 }
 
-/* The next id from all scores [n_vocab]: drawn, or the best one. */
+/* Chooses the next id from all scores [n_vocab]: draws it, or takes the one of rank `rank`. */
 static vkf_status choose(vkf_search *s, const float *scores, uint32_t rank, int32_t *id) {
   const vkf_search_input *in = &s->input;
   uint32_t step = s->length - s->prompt, n_vocab = s->scratch->marks.n_vocab;
@@ -345,7 +345,7 @@ static const vkf_beam_pool *finished_of(const vkf_search *s, uint32_t row) {
   return &s->groups[row / s->groups[0].n_kept].finished;
 }
 
-/* Result i among those of all groups: its pool, and its row there. Of equals that of the earlier group comes first. */
+/* Returns the pool of result i among those of all groups, and its row there. Ties: the earlier group first. */
 static const vkf_beam_pool *find_result(const vkf_search *s, uint32_t i, uint32_t *row) {
   const uint32_t each = s->groups[0].n_kept;
   uint32_t found = i;
@@ -370,7 +370,7 @@ const int32_t *vkf_decode_search_result(const vkf_search *s, uint32_t i, uint32_
     return pool->tokens + (size_t)i * s->capacity;
   }
   *length = s->length;
-  /* as a finished beam's: the sum over the generated ids, over their number to the power of length_penalty */
+  /* as for finished beams: the sum of the log-probabilities divided by n_generated^length_penalty */
   if (score != NULL) *score = (float)(s->sum / pow(s->length - s->prompt, s->input.config->length_penalty));
   return s->ids;
 }

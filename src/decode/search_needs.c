@@ -1,4 +1,4 @@
-/* search_needs: what a generation configuration asks of whoever runs its searches: rows, copies, candidates, memory. */
+/* search_needs: what the searches of a generation configuration need: rows, copies, candidates, memory. */
 #include "decode/search.h"
 
 bool vkf_decode_search_ranks_all(const vkf_generation_config *config) {

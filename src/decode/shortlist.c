@@ -17,7 +17,7 @@ typedef struct reader {
   pair *pairs;
   size_t n, capacity;
   size_t line, n_lines, n_unknown,
-      first_unknown; /* lines: this one, with a pair, with an unknown token, the first such */
+      first_unknown; /* lines: the current one; that have a pair; with an unknown token; the first of these */
   char unknown[64];
 } reader;
 
@@ -27,7 +27,8 @@ static bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* The next field of a line that ends at `end`, copied; "": there is none. One that is too long is no token. */
+/* Copies the next field of a line that ends at `end`, "" if there is none, and returns where it ends. Cuts a field that
+ * is too long, which is no token. */
 static const char *next_field(const char *at, const char *end, char *field, size_t size) {
   while (at < end && is_space(*at)) at++;
   const char *begin = at;
@@ -69,7 +70,7 @@ static vkf_status read_line(reader *r, const char *line, const char *end) {
   bool is_known = true;
   const pair p = {find(r, source, r->in->n_sources, &is_known), find(r, target, r->in->n_targets, &is_known),
                   (float)probability};
-  if (!is_known || probability == 0) return VKF_OK; /* Marian leaves out what is 0, too */
+  if (!is_known || probability == 0) return VKF_OK; /* Marian, too, leaves out probabilities of 0 */
   pair *grown = vkf_env_grow(r->env, r->pairs, &r->capacity, r->n + 1, sizeof *grown);
   if (!grown) return VKF_ERROR_MEMORY;
   r->pairs = grown;
@@ -103,7 +104,7 @@ static vkf_status read_lines(reader *r) {
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-/* By source, the most probable first; of equals the higher id, as in Marian. */
+/* By source, the most probable target first; ties by the higher target, as in Marian. */
 static int compare_pairs(const void *a, const void *b) {
   const pair *x = a, *y = b;
   if (x->source != y->source) return x->source < y->source ? -1 : 1;
