@@ -7,7 +7,7 @@
 
 #include "op/shape.h"
 
-/* A string that must be there. */
+/* Returns text; if it is NULL, records that there was no memory for it. */
 static const char *made(vkf_build *b, const char *text) {
   if (!text && !b->st) b->st = VKF_ERROR_MEMORY;
   return text;
@@ -19,7 +19,8 @@ static const char *made_v(vkf_build *b, const char *fmt, va_list args) {
   return made(b, vkf_arena_strdup(b->arena, text));
 }
 
-/* Room for one more element of `size` bytes after n; the array, moved or not. NULL: failed, the old one stays. */
+/* Returns the array, moved or not, with room for an element of `size` bytes behind its n. NULL: failed, the old one
+ * stays. */
 static void *grown(vkf_build *b, const void *array, size_t n, size_t *capacity, size_t size) {
   if (b->st) return NULL;
   if (n < *capacity) return (void *)(uintptr_t)array;
@@ -59,7 +60,7 @@ void vkf_build_layer(vkf_build *b, const char *stack, uint32_t i) {
   add_block(b, vkf_arena_printf(b->arena, "%s.%u", stack, i), i);
 }
 
-/* part: of an output that is not the only one; NULL: the node itself. */
+/* Names a node (part NULL), or one of its several outputs. */
 static const char *name_of(vkf_build *b, const char *block, const char *name, const char *part) {
   char own[128];
   if (!name) return part ? made(b, vkf_arena_printf(b->arena, "%s.%s", block, part)) : block;
@@ -67,7 +68,7 @@ static const char *name_of(vkf_build *b, const char *block, const char *name, co
   return made(b, b->label ? b->label(b->user, own) : vkf_arena_printf(b->arena, "%s.%s", block, own));
 }
 
-/* The slot of an operand; made with this shape if it is met for the first time. */
+/* Returns the slot of an operand; makes it with this shape at its first use. */
 static uint32_t resolve(vkf_build *b, vkf_build_operand operand, const vkf_operand_shape *shape) {
   if (operand.how == VKF_BUILD_NONE) return VKF_NO_SLOT;
   if (operand.how == VKF_BUILD_SLOT) return operand.index;
@@ -108,7 +109,7 @@ uint32_t vkf_build_node(vkf_build *b, const vkf_build_node_params *what) {
 
 /* ---- tables and outputs ------------------------------------------------------------------------------------------ */
 
-/* A constant whose data are to be filled in: n elements of four bytes. */
+/* Adds a constant [rows, width] of elements of four bytes, which the caller fills in. */
 static uint32_t constant(vkf_build *b, vkf_slot slot, uint32_t rows, uint32_t width, void **data) {
   *data = b->st ? NULL : vkf_arena_alloc(b->arena, rows, (size_t)width * 4);
   if (!*data && !b->st) b->st = VKF_ERROR_MEMORY;

@@ -1,7 +1,7 @@
-/* call: one node of a plan as views on host arrays.
+/* call: makes views on host arrays of a node's slots, and walks strided views.
  *
- * Owns the walk over a strided view. Refuses actual extents over the capacity. Invariant: strides come from capacities
- * alone, so one array serves every run.
+ * Refuses actual extents over the capacity. Invariant: strides come from capacities alone, so one array serves every
+ * run.
  */
 #include <string.h>
 
@@ -26,7 +26,7 @@ static vkf_status make_view(vkf_env *env, const vkf_slot *slot, const vkf_dims *
   return VKF_OK;
 }
 
-/* One innermost run at a time; both arrays have elements of 4 bytes. */
+/* Copies one innermost run at a time; both arrays have elements of 4 bytes. */
 static vkf_status copy_runs(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, char *strided, char *dense,
                             bool scatter) {
   vkf_view outer;

@@ -3,14 +3,15 @@
 
 #include "shared/constants.h"
 
-/* Sequences of rows or of keys: lengths, and where each begins when they are side by side in another order. */
+/* Sequences of rows or of keys: the rows of all, the length of each, and where it begins. They are side by side in
+ * another order. */
 typedef struct packed {
   uint32_t rows, *length, *begin;
 } packed;
 
 enum { LENGTHS = 60, ORDER = 61, PASTS = 62, SOURCES = 63, SLOTS = 64, FIRSTS = 65 }; /* streams of random numbers */
 
-/* The numbers 0 to n-1 in another order. */
+/* Returns the numbers 0 to n-1 in another order; NULL: there is no memory. */
 static uint32_t *shuffled(vkf_arena *arena, const vkf_case *c, uint64_t stream, uint32_t n) {
   uint32_t *order = vkf_arena_alloc(arena, VKF_MAX(n, 1u), sizeof *order);
   for (uint32_t i = 0; order && i < n; i++) order[i] = n - 1 - i;
@@ -22,7 +23,7 @@ static uint32_t *shuffled(vkf_arena *arena, const vkf_case *c, uint64_t stream, 
   return order;
 }
 
-/* The first sequence has `longest`, others anything up to it. false: there is no memory. */
+/* Draws lengths: `longest` for the first sequence, anything up to it for the others. False: there is no memory. */
 static bool pack(vkf_arena *arena, const vkf_case *c, uint64_t stream, uint32_t n, uint32_t longest, packed *out) {
   const uint32_t *order = shuffled(arena, c, ORDER + stream, n);
   *out = (packed){.length = vkf_arena_alloc(arena, VKF_MAX(n, 1u), sizeof *out->length),

@@ -1,7 +1,7 @@
-/* cases: a row of the registry made into a plan of one node with its data.
+/* cases: makes a row of the registry into a plan of one node, and generates its data.
  *
- * Owns the generators. Slots come from the op's own shape rule, so a case says only its parameters and sizes.
- * Invariant: the data depend on the row alone, not on who asks, when or in which order.
+ * The op's shape rule gives the slots, so a case says only its parameters and sizes. Invariant: the data depend on the
+ * row alone, not on who asks, when or in which order.
  */
 #include "op/cases.h"
 
@@ -30,7 +30,7 @@ static float special(uint64_t pick) {
   return values[pick % VKF_COUNT(values)];
 }
 
-/* Columns of a row, or keys. */
+/* Returns the columns of a row, or the keys of attention. */
 static uint64_t n_summands(const vkf_case *c) {
   if (vkf_op_is_attention(c->op)) return vkf_dims_make(&c->sizes).v[c->params.attention.keys];
   return c->op == VKF_OP_NORM    ? c->params.norm.width
@@ -38,7 +38,7 @@ static uint64_t n_summands(const vkf_case *c) {
                                  : c->params.log_softmax.width;
 }
 
-/* Of columns, and of keys; the rest of what attention reads is as usual. */
+/* Returns element i of an input in VKF_DATA_FEW. In attention few keys count, queries are 200 and values NORMAL. */
 static float one_of_few(const vkf_case *c, uint64_t input, uint64_t i) {
   const bool keys = vkf_op_is_attention(c->op);
   if (keys && input == VKF_ATTENTION_Q) return 200.0f;
@@ -65,7 +65,7 @@ static float number(const vkf_case *c, uint64_t stream, uint64_t i, bool activat
   return normal;
 }
 
-/* An integer input that is an index into n things. */
+/* Returns the number of values of an integer input that is an index. */
 static uint32_t index_range(const vkf_case *c, const vkf_dims *dims, uint32_t input) {
   switch (c->op) {
     case VKF_OP_EMBED:
@@ -85,21 +85,21 @@ static uint32_t index_range(const vkf_case *c, const vkf_dims *dims, uint32_t in
   }
 }
 
-/* Element `at` of an int32 input; row: its index along the first extent. */
+/* Returns element `at` of an int32 input; row: its index along the first extent. */
 static int32_t integer(const vkf_case *c, const vkf_dims *dims, uint32_t input, uint32_t row, uint64_t at) {
   if (vkf_op_is_attention(c->op) && input == VKF_ATTENTION_MASK)
     return row % 4 != 3 && vkf_case_below(c, input, at, 4) != 0;
   return (int32_t)vkf_case_below(c, input, at, VKF_MAX(index_range(c, dims, input), 1u));
 }
 
-/* A number of a key that VKF_DATA_UNSEEN has infinite, or of its value. index: slot, head, key, column. */
+/* Returns whether VKF_DATA_UNSEEN makes this number of a key or value infinite. index: slot, head, key, column. */
 static bool is_unseen(const vkf_case *c, const vkf_dims *dims, uint32_t input, const uint32_t *index) {
   if (c->data != VKF_DATA_UNSEEN || (input != VKF_ATTENTION_K && input != VKF_ATTENTION_V)) return false;
   const uint32_t keys = dims->v[c->params.attention.keys];
   return !integer(c, dims, VKF_ATTENTION_MASK, index[0], (uint64_t)index[0] * keys + index[2]);
 }
 
-/* An edit: mostly on its own id, sometimes on one that another edit has touched; a fill is rare. */
+/* Makes an edit of any id, or often of one of the first four, which other edits have touched; a fill is rare. */
 static void make_edit(const vkf_case *c, uint32_t e, int32_t *edit) {
   uint32_t pick = vkf_case_below(c, 40, e, 16);
   vkf_logit_edit_kind kind = pick == 0   ? VKF_LOGIT_EDIT_FILL
@@ -179,7 +179,7 @@ typedef struct maker {
   const int32_t *spans;   /* of a packed batch */
 } maker;
 
-/* The operand of an input that is there: a weight, or a constant with its data. */
+/* Returns the operand of input i: a weight, a constant with its data, or none if the case does not have it. */
 static vkf_build_operand add_input(maker *m, uint32_t i, const vkf_operand_shape *shape) {
   vkf_case_run *run = m->run;
   vkf_slot slot = {.name = shape->name, .kind = VKF_SLOT_CONSTANT, .dtype = shape->dtype, .rank = shape->rank};
@@ -210,7 +210,7 @@ static vkf_build_operand add_input(maker *m, uint32_t i, const vkf_operand_shape
   return vkf_build_slot_operand(vkf_build_slot(&m->b, &slot));
 }
 
-/* The node has the case's name; of two outputs each has its own. */
+/* Names the node, and its output if it has one, after the case. Two outputs have names of their own. */
 static const char *result_name(void *user, const char *name) {
   const maker *m = user;
   return strcmp(name, "result") ? vkf_arena_strdup(&m->run->arena, name) : m->c->name;
@@ -232,7 +232,7 @@ static void add_node(maker *m) {
   }
 }
 
-/* The weights, which load themselves for as long as the run is there. */
+/* Sets the source of the weights, which works until the run is finished. */
 static vkf_status add_weights(maker *m) {
   weight_user *user = vkf_arena_alloc(&m->run->arena, 1, sizeof *user);
   if (!user) return VKF_ERROR_MEMORY;

@@ -17,10 +17,10 @@ typedef enum vkf_case_data {
   VKF_DATA_LARGE,    /* activations of sigma 100: scores of 10000; the rest as NORMAL */
   VKF_DATA_CONSTANT, /* every activation 2.5; the rest as NORMAL */
   VKF_DATA_TIES,     /* 0, 1 or 2: many equal values */
-  VKF_DATA_FEW, /* of one row the columns (keys) beside powers of two and the last one count alike, the others next to
-                 * nothing: one that is left out shows at any width */
+  VKF_DATA_FEW, /* one row, whose columns (keys) 2^n - 1, 2^n and the last count alike and the others next to nothing:
+                 * a kernel that leaves one of them out fails at any width */
   VKF_DATA_SPECIAL, /* as NORMAL, but one activation in 16 is NaN, an infinity or -0 */
-  VKF_DATA_UNSEEN   /* as NORMAL, but the keys that the mask does not have and their values are infinite */
+  VKF_DATA_UNSEEN   /* as NORMAL, but keys that the mask takes out, and their values, are infinite */
 } vkf_case_data;
 
 /* A row of src/op/cases_<op>.c. */
@@ -46,10 +46,10 @@ const vkf_case *vkf_op_cases(vkf_op op, size_t *n);
 VKF_OP_LIST(X)
 #undef X
 
-/* A case made concrete: every activation that the node reads is a VKF_SLOT_CONSTANT (its data are in the slot), index
- * inputs (ids, mask, edits, ...) too; only weights are VKF_SLOT_WEIGHT; outputs are VKF_SLOT_TEMP with an output name.
- * What is between the actual sizes and the capacity is NaN. Of the mask's rows every fourth holds no key; of the
- * additive bias one entry in 16 is minus infinity. */
+/* The plan and data of a case. Activations and index inputs (ids, mask, edits, ...) are VKF_SLOT_CONSTANT with their
+ * data in the slot, weights are VKF_SLOT_WEIGHT, and outputs are VKF_SLOT_TEMP with an output name. Floats between the
+ * actual sizes and the capacity are NaN. Every fourth row of a mask has no key; one entry in 16 of an additive bias is
+ * minus infinity. */
 typedef struct vkf_case_run {
   vkf_plan plan;
   vkf_dims dims;
@@ -59,7 +59,7 @@ typedef struct vkf_case_run {
 vkf_status vkf_case_make(vkf_env *env, const vkf_case *c, vkf_case_run *out);
 void vkf_case_finish(vkf_case_run *run);
 
-/* A random number below n: the same for the same case, stream and i. */
+/* Returns a random number below n, always the same for the same seed, stream and i. */
 static inline uint32_t vkf_case_below(const vkf_case *c, uint64_t stream, uint64_t i, uint32_t n) {
   return (uint32_t)(vkf_rng_u64(c->seed, stream, i) % n);
 }

@@ -1,6 +1,7 @@
 /* Cases of attention and of its weights: encoders, decoders with and without a past, beams, cross-attention; head
- * widths from 1 to 256, shared key heads, every mask, packed batches. Every fourth row of a mask holds no key at all.
- * The last ones have keys enough to be split, with a last split that is not full, and with splits that no query sees.
+ * widths from 1 to 256, shared key heads, every mask, packed batches. Every fourth row of a mask has no key at all.
+ * Cases after 150 and more tokens have enough keys to be split, with a last split that is not full, and with splits
+ * that no query sees.
  */
 #include "op/cases.h"
 
@@ -13,7 +14,7 @@ enum {
 
 #define DISTANCES(BEFORE, AFTER) .bias_by_distance = true, .bias_before = BEFORE, .bias_after = AFTER
 
-/* What every case has; further parameters at the end. */
+/* What every case has; more parameters at the end. */
 #define CASE(OP, MEMBER, NAME, SEQS, QUERIES, KEYS, PAST, HEADS, KV, WIDTH, VALUE, SCALE, INPUTS, DATA, SEED, ...) \
   .name = NAME, .op = VKF_OP_##OP, .inputs = (INPUTS), .data = VKF_DATA_##DATA, .seed = SEED,                      \
   .params = {.MEMBER = {.seqs = VKF_DIM_##SEQS,                                                                    \
@@ -26,10 +27,10 @@ enum {
                         .value_width = VALUE,                                                                      \
                         .scale = SCALE,                                                                            \
                         __VA_ARGS__}}
-/* B sentences of S tokens; HEADS heads on KV of keys. */
+/* B sentences of S tokens; HEADS heads share KV heads of keys. */
 #define SELF(OP, MEMBER, NAME, BATCH, LENGTH, ...) \
   { CASE(OP, MEMBER, NAME, B, S, S, ZERO, __VA_ARGS__, .shared = VKF_DIM_ONE), .sizes = {.B = BATCH, .S = LENGTH}, }
-/* R sequences, T tokens after `PASTN` in the cache, causal. */
+/* R sequences of T tokens after PASTN tokens in the cache, causal. */
 #define DECODE(OP, MEMBER, NAME, ROWS, TOKENS, PASTN, ...)                                        \
   {                                                                                               \
     CASE(OP, MEMBER, NAME, R, T, KEYS, PAST, __VA_ARGS__, .shared = VKF_DIM_ONE, .causal = true), \
@@ -120,14 +121,14 @@ enum {
 
 #define FEW_KEYS(OP, M, NAME, KEYS) DECODE(OP, M, NAME, 1, 1, KEYS - 1, 1, 1, 4, 4, 1.0f, open, FEW, 39, .window = 0)
 
-/* For kernels by cooperative matrices: several tiles of wide heads; numbers beyond f16. */
+/* The first two are for kernels with cooperative matrices: several tiles of wide heads; numbers beyond f16. */
 static const vkf_case cases[] = {CASES(ATTENTION, attention),
                                  SELF(ATTENTION, attention, "width 128, 70 tokens, 4 heads on 2, causal, mask", 2, 70,
                                       4, 2, 128, 128, 0.088f, mask, NORMAL, 56, .causal = true),
                                  SELF(ATTENTION, attention, "width 32, 20 tokens, beyond f16", 1, 20, 2, 2, 32, 32,
                                       1e-9f, open, HUGE, 57, .causal = false),
                                  FEW_KEYS(ATTENTION, attention, "65537 keys, few of which count", 65537)};
-/* On lavapipe 22 some kernel takes up to some 18,000 keys. */
+/* One kernel takes no more than about 18,000 keys on lavapipe 22. */
 static const vkf_case weights_cases[] = {
     CASES(ATTENTION_WEIGHTS, attention_weights),
     FEW_KEYS(ATTENTION_WEIGHTS, attention_weights, "16385 keys, few of which count", 16385)};

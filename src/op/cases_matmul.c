@@ -1,6 +1,6 @@
 /* Cases of matmul: one and few rows (decoding), sizes around tiles of 16, 32 and 64, primes, widths that are no
- * multiple of 4, every activation, all data kinds that a sum can suffer from. The halves at K of 65,537 and more are
- * exact sums, and their last products are not 0, so whatever a kernel or a driver leaves out shows. */
+ * multiple of 4, every activation, all kinds of data that are hard for a sum. The HALVES with a K of 65,537 and more
+ * have exact sums, and their last products are not 0, so a kernel or driver that leaves any out fails. */
 #include "op/cases.h"
 
 enum {
@@ -88,7 +88,7 @@ static const vkf_case cases[] = {
     SCALED(5, 65, 31, 0.0441941738, both, NORMAL, 50),
     SCALED(3, 8, 64, 12.0, bias, ONE_SIGN, 51),
     MATMUL(18, 33, 72, GELU, both, HUGE, 52),
-    MATMUL(132, 66, 264, NONE, both, NORMAL, 57), /* more rows of tiles than go together in matmul_coopmat */
+    MATMUL(132, 66, 264, NONE, both, NORMAL, 57), /* more rows of tiles than matmul_coopmat takes together */
     GATED(1, 64, 64, SWISH, plain, NORMAL, 60),
     GATED(1, 2, 17, NONE, bias, HALVES, 61),
     GATED(5, 34, 36, GELU_TANH, bias, NORMAL, 62),

@@ -1,5 +1,5 @@
-/* Cases of norm: narrow and wide rows, both kinds, with and without residual, scale and shift; the mean far from zero,
- * where mean square minus squared mean would fail; constant rows. */
+/* Cases of norm: narrow and wide rows, both kinds, with and without residual, scale and shift; a mean far from zero,
+ * with which E[x^2] - E[x]^2 would fail; constant rows. */
 #include "op/cases.h"
 
 enum {
@@ -18,7 +18,7 @@ enum {
     .sizes = {.B = 1, .S = ROWS}, .inputs = (INPUTS), .data = VKF_DATA_##DATA, .seed = SEED,          \
   }
 
-/* Groups of WIDTH columns, then REST columns that pass. */
+/* GROUPS groups of WIDTH columns, then REST columns that pass. */
 #define GROUPED(ROWS, WIDTH, GROUPS, REST, KIND, INPUTS, DATA, SEED)                                               \
   {                                                                                                                \
     .name = #KIND " " #ROWS " rows of " #GROUPS "x" #WIDTH " and " #REST " " #INPUTS " " #DATA, .op = VKF_OP_NORM, \

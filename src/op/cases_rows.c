@@ -1,4 +1,4 @@
-/* Cases of the ops on rows that move or select: embed, append, gather, and of log-softmax. */
+/* Cases of embed, append, gather and log-softmax. */
 #include "op/cases.h"
 
 /* ---- embed ------------------------------------------------------------------------------------------------------- */
@@ -109,7 +109,7 @@ const vkf_cases vkf_op_cases_append = {append_cases, VKF_COUNT(append_cases)};
 
 /* ---- gather ------------------------------------------------------------------------------------------------------ */
 
-/* OUT rows of R*T. */
+/* ROWS (OUT) of SOURCE (R*T) rows. */
 #define GATHER(ROWS, SOURCE, WIDTH, DATA, SEED)                                                            \
   {                                                                                                        \
     .name = #ROWS " of " #SOURCE " rows, width " #WIDTH " " #DATA, .op = VKF_OP_GATHER,                    \

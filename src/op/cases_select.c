@@ -1,4 +1,4 @@
-/* Cases of the ops on logits: edits in every order of kinds, the largest k with ties, NaN and infinities. */
+/* Cases of the ops on logits: edits of all kinds in any order, top-k with ties, NaN and infinities. */
 #include "op/cases.h"
 
 #define EDIT(ROWS, WIDTH, EDITS, DATA, SEED)                                                                         \

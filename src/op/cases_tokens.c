@@ -1,5 +1,5 @@
-/* Cases of gate and patches: odd sizes, every activation, halves in either order and apart; patches that are no
- * squares, images with pixels left over, class tokens. */
+/* Cases of gate and patches: odd sizes, every activation, gate before or behind up or apart from it; patches that are
+ * not square, images with pixels left over, class tokens. */
 #include "op/cases.h"
 
 #define GATE(ROWS, F, GCOL, UCOL, ACT, DATA, SEED)                                     \

@@ -1,7 +1,7 @@
-/* compare: whether a computed result is within its derived bound.
+/* compare: checks whether a computed result is within its derived bound.
  *
- * Owns the comparison and nothing of how exact values and bounds come about (room ref). Invariant: a NaN that should
- * not be there, or one that is missing, can never pass.
+ * Room ref computes exact values and bounds. Invariant: a missing NaN never passes, nor does one that should not be
+ * there, unless any result is right (VKF_BOUND_ANY).
  */
 #include "op/compare.h"
 
@@ -12,7 +12,7 @@ double vkf_compare_ratio(double got, double exact, double bound) {
   if (isnan(exact)) return isnan(got) ? 0 : INFINITY;
   if (isinf(exact)) return got == exact ? 0 : INFINITY;
   if (bound == VKF_BOUND_ANY) return 0;
-  /* Where the exact value with its bound leaves the range of float32, infinity is the right rounding. */
+  /* If the exact value with its bound leaves the range of float32, infinity is the right rounding. */
   if (isinf(got) && fabs(exact) + bound >= (double)FLT_MAX && (got > 0) == (exact > 0)) return 0;
   const double error = fabs(got - exact);
   if (error == 0) return 0;

@@ -1,7 +1,7 @@
 /* cost: flops and bytes of a node at actual sizes.
  *
- * Flops as the field counts them (a product and its addition are 2; what is not a sum of products counts an operation
- * each). Bytes are those that must move at least once: every operand read once, every result written once.
+ * Flops are counted as usual: 2 for a product and its addition, 1 for any other operation. Bytes are those that must
+ * move at least once: every operand is read once, every result is written once.
  */
 #include "op/shape.h"
 
@@ -9,7 +9,7 @@ static double extent(const vkf_plan *plan, uint32_t slot, const vkf_dims *dims) 
   return slot == VKF_NO_SLOT ? 0 : (double)vkf_slot_elements_at(&plan->slots[slot], dims);
 }
 
-/* Of the numbers of an operand as its slot stores them; scales too. */
+/* Returns the bytes of an operand as its slot stores it, with scales. */
 static double stored_bytes(const vkf_plan *plan, uint32_t slot, const vkf_dims *dims) {
   if (slot == VKF_NO_SLOT) return 0;
   const vkf_slot *s = &plan->slots[slot];
@@ -17,13 +17,13 @@ static double stored_bytes(const vkf_plan *plan, uint32_t slot, const vkf_dims *
   return n * vkf_format_get(s->format)->bits / 8 + 4 * rows * vkf_format_scales(s->format, s->extent[s->rank - 1].cap);
 }
 
-/* Of n numbers of an operand in rows of `width`, which its slot may store in fewer bits; with their scales. */
+/* Returns the bytes of n numbers of an operand in rows of `width` as its slot stores them, with scales. */
 static double bytes_of(const vkf_plan *plan, uint32_t slot, double n, uint32_t width) {
   const vkf_format format = slot == VKF_NO_SLOT ? VKF_FORMAT_F32 : plan->slots[slot].format;
   return n * vkf_format_get(format)->bits / 8 + 4 * n / VKF_MAX(width, 1u) * vkf_format_scales(format, width);
 }
 
-/* Every actual element of every operand. */
+/* Returns the bytes of all actual elements of all operands. */
 static double all_bytes(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
   double n = 0;
   for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) n += stored_bytes(plan, node->in[i], dims);
@@ -49,7 +49,8 @@ static double query_rows(const vkf_attention_params *p, const vkf_dims *dims) {
   return dims->v[vkf_op_rows(p->seqs, p->queries)];
 }
 
-/* Pairs of a query and a key that it may see; of a packed batch as if all its sequences were the longest. */
+/* Counts the pairs of a query and a key that it may see, in all heads. In a packed batch each query counts as many keys
+ * as the mean query of a sequence with the largest sizes. */
 static double visible_pairs(const vkf_attention_params *p, const vkf_dims *dims) {
   double n = 0;
   uint32_t keys = dims->v[p->keys];
@@ -132,7 +133,7 @@ vkf_cost vkf_op_cost_top_k(const vkf_plan *plan, const vkf_node *node, const vkf
   return (vkf_cost){(double)dims->v[p->rows] * p->width, all_bytes(plan, node, dims)};
 }
 
-/* Of the table only the rows of these positions are read. */
+/* Only the rows of these positions are read from the table. */
 vkf_cost vkf_op_cost_rope(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
   (void)plan;
   const vkf_rope_params *p = &node->params.rope;

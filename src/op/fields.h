@@ -1,6 +1,6 @@
-/* fields: the parameters of the ops by name, so that a node can be written down and read again.
+/* fields: names the parameters of the ops, so that a node can be written to a file and read again.
  *
- * One table (fields.c), a row a member of vkf_params. An op of the list without rows does not compile.
+ * fields.c has a table for each op, a row for each of its parameters. An op without a table does not compile.
  */
 #ifndef VKF_OP_FIELDS_H
 #define VKF_OP_FIELDS_H
@@ -11,7 +11,7 @@ typedef enum vkf_field_kind {
   VKF_FIELD_COUNT,  /* uint32_t */
   VKF_FIELD_FLAG,   /* bool */
   VKF_FIELD_NUMBER, /* float */
-  /* enums, which have words */
+  /* enums, whose values have words */
   VKF_FIELD_DIM,
   VKF_FIELD_ACTIVATION,
   VKF_FIELD_NORM,
@@ -26,7 +26,7 @@ typedef struct vkf_field {
 
 /* op < VKF_OP_COUNT. */
 const vkf_field *vkf_op_fields(vkf_op op, size_t *n);
-/* The word of a value of an enum; NULL past its last. */
+/* Returns the word of a value of an enum; NULL if there is none. */
 const char *vkf_field_word(vkf_field_kind kind, uint32_t value);
 
 #endif

@@ -35,8 +35,8 @@ static void bf16_decode(const void *elements, size_t n, float scale, float *numb
   vkf_bf16_to_f32_all(elements, n, numbers);
 }
 
-/* Loops over numbers go in blocks of constant size, because GCC's -O2 makes vector code only of loops whose length it
- * knows. The last block is filled up with zeros. */
+/* Loops take numbers in blocks of constant size, because GCC's -O2 vectorises only loops whose length it knows. The
+ * last block is filled up with zeros. */
 enum { BLOCK = 32 };
 
 static void take_block(const float *numbers, size_t n, void *block) {
@@ -48,8 +48,8 @@ static void take_block(const float *numbers, size_t n, void *block) {
   }
 }
 
-/* The largest magnitude of the numbers. Finite numbers without their sign are ordered as their bits are: on integers
- * compilers make vector code of it. */
+/* Returns the largest magnitude of the numbers. Without their signs, finite numbers have the order of their bits, and
+ * compilers vectorise the loop over integers. */
 static float largest_of(const float *numbers, size_t n) {
   int32_t bits[BLOCK], most[BLOCK] = {0};
   for (size_t i = 0; i < n; i += BLOCK) {
@@ -62,8 +62,8 @@ static float largest_of(const float *numbers, size_t n) {
   return largest;
 }
 
-/* max|w| / 127, rounded up to 17 significant bits: a product with a whole number of 7 bits is then exact in float32. A
- * row whose numbers are too small for that counts as zeros. */
+/* Returns max|w| / 127, rounded up to 17 significant bits, so that its product with a whole number of 7 bits is exact
+ * in float32. Returns 0, which makes the row zeros, if the numbers are too small for that. */
 static float int8_scale(const float *row, size_t n) {
   int exponent;
   double fraction = frexp((double)largest_of(row, n) / 127, &exponent);
@@ -71,7 +71,7 @@ static float int8_scale(const float *row, size_t n) {
   return scale < 0x1p-109 ? 0 : (float)scale;
 }
 
-/* The quotient in double, to nearest even. A step of doubles around 1.5 * 2^52 is 1, so that adding it rounds as
+/* Rounds the quotients in double, to nearest even. Doubles around 1.5 * 2^52 are 1 apart, so adding it rounds as
  * nearbyint() does. */
 static void int8_encode(const float *numbers, size_t n, float scale, void *elements) {
   const double divisor = scale, rounder = 0x1.8p52;
@@ -184,7 +184,7 @@ static vkf_status refuse(vkf_env *env, const char *name, const vkf_format_row *f
                       column, (double)value, f->block ? "finite" : "finite or infinite", f->largest, f->name);
 }
 
-/* On bits, without the sign: from `refused` up to the last finite number, with scales up to the last NaN. */
+/* Compares bits without the sign: refuses from `refused` to the last finite number, with scales to the last NaN. */
 bool vkf_format_holds(vkf_format format, const float *numbers, size_t n) {
   const vkf_format_row *f = &table[format];
   const int32_t last = f->block ? INT32_MAX : 0x7f7fffff;
@@ -244,7 +244,7 @@ float vkf_format_cached(vkf_format format, float value) {
   return isfinite(kept) ? kept : NAN;
 }
 
-/* On bits: a host may have told its processor to take subnormal numbers for 0. */
+/* Works on bits, because a host may have told its processor to take subnormal numbers for 0. */
 void vkf_format_let_in(float *numbers, uint64_t n) {
   enum { TINY = 27 }; /* the exponent's bits of 2^-100 */
   for (uint64_t i = 0; i < n; i++) {

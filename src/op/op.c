@@ -1,7 +1,7 @@
 /* op: names and dimensions.
  *
- * Owns the words for ops, activations and dimensions and the products among the dimensions. Invariant: every array here
- * is made of the one list, so a new row of it needs no line in this file.
+ * Names ops, activations and dimensions, and computes the dimensions that follow from others. The names of ops come
+ * from the one list, so a new op needs no line here.
  */
 #include "op/op.h"
 

@@ -1,6 +1,6 @@
-/* op: what a Transformer is computed with: ops, their parameters, dimensions, shapes and costs.
+/* op: the ops that a Transformer is computed with: their parameters, dimensions, shapes and costs.
  *
- * Owns the vocabulary that every backend shares; knows no backend. Pure data and pure functions.
+ * All backends share these words; this room knows no backend. Pure data and pure functions.
  * Invariant: capacities are fixed when a plan is built, actual sizes (vkf_dims) are known only when it runs.
  */
 #ifndef VKF_OP_OP_H
@@ -25,17 +25,17 @@ static inline bool vkf_op_is_attention(vkf_op op) {
 
 /* ---- dimensions -------------------------------------------------------------------------------------------------- */
 
-/* What may differ from one run of a plan to the next. The values are in the step buffer in this order
+/* The sizes that may differ from one run of a plan to the next. The step buffer holds them in this order
  * (shaders/shared/step.h). */
 typedef enum vkf_dim {
   VKF_DIM_ONE,   /* 1 */
   VKF_DIM_ZERO,  /* 0 */
   VKF_DIM_B,     /* source sentences */
-  VKF_DIM_S,     /* source length; of packed batches the longest */
-  VKF_DIM_BS,    /* source rows: B*S, of packed batches fewer */
+  VKF_DIM_S,     /* source length; in packed batches the longest */
+  VKF_DIM_BS,    /* source rows: B*S, in packed batches fewer */
   VKF_DIM_R,     /* target sequences (B * beams) */
-  VKF_DIM_T,     /* target tokens of this run; of packed batches those of the sequence that has most */
-  VKF_DIM_RT,    /* target rows: R*T, of packed batches fewer */
+  VKF_DIM_T,     /* target tokens that each sequence has in this run; in packed batches the most of any */
+  VKF_DIM_RT,    /* target rows: R*T, in packed batches fewer */
   VKF_DIM_PAST,  /* target tokens in the cache before this run */
   VKF_DIM_KEYS,  /* PAST + T */
   VKF_DIM_BEAMS, /* R / B */
@@ -48,21 +48,21 @@ typedef struct vkf_dims {
   uint32_t v[VKF_DIM_COUNT];
 } vkf_dims;
 
-/* The free sizes; vkf_dims_make() fills in the products. Also the capacities that a plan is built for. */
+/* The sizes that a caller sets; vkf_dims_make() computes the others. The capacity of a plan has this type, too. */
 typedef struct vkf_sizes {
   uint32_t B, S, R, T, past, out;
   uint32_t source_rows, target_rows; /* BS and RT of packed batches; 0: B*S and R*T */
 } vkf_sizes;
 vkf_dims vkf_dims_make(const vkf_sizes *sizes);
 
-/* The rows of `seqs` sequences of `tokens`: BS, RT, or seqs where tokens is ONE; ZERO where there is no such
- * dimension. */
+/* Returns the dimension of the rows of `seqs` sequences of `tokens`: BS, RT, or seqs if tokens is ONE; ZERO if there is
+ * none. */
 vkf_dim vkf_op_rows(vkf_dim seqs, vkf_dim tokens);
 
-/* One extent of a shape: a number (dim VKF_DIM_ONE) times a dimension. */
+/* One extent of a shape: a fixed number, or a dimension. */
 typedef struct vkf_extent {
   vkf_dim dim;  /* VKF_DIM_ONE: the extent is fixed */
-  uint32_t cap; /* the extent at capacity; it alone makes strides */
+  uint32_t cap; /* the extent at capacity, from which strides are computed */
 } vkf_extent;
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
@@ -84,8 +84,8 @@ typedef enum vkf_activation {
 } vkf_activation;
 const char *vkf_activation_name(vkf_activation act);
 
-/* out[r] = table[ids[r]] * scale + positions_table[positions[r]] + types_table[types[r]]; left to right, each rounded.
- */
+/* out[r] = table[ids[r]] * scale + positions_table[positions[r]] + types_table[types[r]], from left to right, each step
+ * rounded. */
 typedef struct vkf_embed_params {
   vkf_dim rows;
   uint32_t width, n_ids, n_positions, n_types; /* table heights; 0: absent */
@@ -115,14 +115,14 @@ static inline uint32_t vkf_matmul_width(const vkf_matmul_params *p) {
 }
 enum { VKF_MATMUL_X, VKF_MATMUL_W, VKF_MATMUL_BIAS, VKF_MATMUL_RESIDUAL };
 
-/* Packed batches: sequences of different lengths side by side, without pads. A rectangle has `seqs` sequences of as
- * many queries, past tokens and keys each. In a packed batch the operand `spans`, int32 [seqs][VKF_SPAN_FIELDS], says
- * for each sequence what it has and where (VKF_SPAN_* in shaders/shared/constants.h): the first row of its queries,
- * their number (0: none), its past tokens, its keys, the slot of k, v and mask that holds its keys, and its first key
- * there. The dimensions queries and keys are the largest numbers of any sequence. Where the sequences are sources (B),
- * keys are packed as rows are: k and v are [1][heads][BS][width], the mask is [1][BS]; an append to slots puts them
- * apart. All other keys are in caches with a slot for each sequence, or with keys S for each source, at capacity.
- * Spans, their rows and their keys may be in any order, and sequences may share keys.
+/* Packed batches: sequences of different lengths side by side, without pads. In a rectangle all `seqs` sequences have
+ * equally many queries, past tokens and keys. In a packed batch the operand `spans`, int32 [seqs][VKF_SPAN_FIELDS],
+ * says for each sequence (VKF_SPAN_* in shaders/shared/constants.h): the first row of its queries, their number (0:
+ * none), its past tokens, its keys, the slot of k, v and mask that holds its keys, and its first key in that slot. The
+ * dimensions queries and keys are the largest of any sequence. If the sequences are sources (B), keys are packed like
+ * rows: k and v are [1][heads][BS][width], the mask is [1][BS]; an append to slots puts them into separate slots. All
+ * other keys are in caches at capacity, with a slot for each sequence or, if keys is S, for each source. Spans, their
+ * rows and their keys may be in any order, and sequences may share keys.
  */
 typedef struct vkf_span {
   uint32_t row, queries, past, keys, slot, first; /* VKF_SPAN_* */
@@ -131,14 +131,14 @@ typedef struct vkf_span {
 /* Scaled dot-product attention (Vaswani et al. 2017, equation 1) over head-major keys and values.
  * q: rows [seqs*queries, >= q_column + H*K], head h at columns q_column + h*K.
  * k [kv seqs][Hkv][keys][K], v [kv seqs][Hkv][keys][V] by capacity strides; query head h uses kv head h / (H/Hkv).
- * mask int32 [mask seqs][keys]: 0 takes a key out. bias float [1 or H][queries][keys], added to the scaled scores; by
- * distance: [1 or H][bias_before + 1 + bias_after], element s - (past + t) + bias_before, clamped.
+ * mask int32 [mask seqs][keys]: 0 takes a key out. bias float [1 or H][queries][keys], added to the scaled scores; with
+ * bias_by_distance [1 or H][bias_before + 1 + bias_after], element s - (past + t) + bias_before, clamped.
  * ancestry int32 [seqs][keys]: the slot that holds key s of sequence r (beams); absent: sequence r / shared.
  * softcap > 0: a scaled score a becomes softcap tanh(a / softcap), before the bias (Gemma Team 2024, Gemma 2).
  * causal: query t sees keys 0 .. past+t; window > 0: only the last `window` of them.
  * A query without any key gives zeros. out: rows [seqs*queries, H*V]. */
 typedef struct vkf_attention_params {
-  vkf_dim seqs, queries, keys, past; /* past: VKF_DIM_ZERO where there is no cache */
+  vkf_dim seqs, queries, keys, past; /* past: VKF_DIM_ZERO if there is no cache */
   vkf_dim shared; /* sequences per row of k, v and mask: VKF_DIM_BEAMS in cross-attention, else ONE */
   uint32_t n_heads, n_kv_heads, key_width, value_width;
   uint32_t q_column;
@@ -146,7 +146,7 @@ typedef struct vkf_attention_params {
   bool causal;
   bool bias_per_head;
   bool bias_by_distance;
-  uint32_t bias_before, bias_after; /* the largest distances of a key that have a bias of their own */
+  uint32_t bias_before, bias_after; /* the largest distances before and behind a query that have their own bias */
   bool packed;
   float scale;
   float softcap; /* 0: none */
@@ -165,9 +165,9 @@ enum {
 
 typedef enum vkf_norm_kind { VKF_NORM_LAYER, VKF_NORM_RMS } vkf_norm_kind;
 /* y = x + residual (before) ; out = (y - mean) / sqrt(var + eps) * weight + bias (Ba et al. 2016), or y / rms * weight.
- * groups > 1 (0 is 1): each of the first `groups` times `width` columns of a row is normed among its own `width`;
- * weight and bias are [groups*width], so heads of queries and heads of keys may have different ones (their weights
- * repeated). The `rest` columns behind them pass as y. x, residual and out have groups*width + rest columns. */
+ * A row has `groups` groups (0: one) of `width` columns, and each is normed by itself; weight and bias are
+ * [groups*width], so heads of queries and heads of keys may have different ones (their weights repeated). The `rest`
+ * columns behind the groups pass as y. x, residual and out have groups*width + rest columns. */
 typedef struct vkf_norm_params {
   vkf_dim rows;
   uint32_t width;
@@ -177,13 +177,13 @@ typedef struct vkf_norm_params {
 } vkf_norm_params;
 enum { VKF_NORM_X, VKF_NORM_RESIDUAL, VKF_NORM_WEIGHT, VKF_NORM_BIAS };
 
-/* How the pairs of a head lie that rotary positions turn, see vkf_rope_params. */
+/* Which columns of a head rotary positions turn as a pair, see vkf_rope_params. */
 typedef enum vkf_rope_pairs { VKF_ROPE_HALVES, VKF_ROPE_INTERLEAVED } vkf_rope_pairs;
 
-/* Row r = seq*tokens + t: columns k_column.. to k_cache[seq][h][past+t][:], v_column.. to v_cache. Packed batches: row
- * t of a span is key past + t of its slot, behind the span's first key.
- * rotary > 0: keys are turned on their way by the row's position, as vkf_rope_params says, and so are n_q_heads heads
- * of key_width columns from q_column on, which go to q [rows, n_q_heads*key_width]. */
+/* Copies from row r = seq*tokens + t the columns from k_column on to k_cache[seq][h][past+t][:] and those from v_column
+ * on to v_cache. In packed batches row t of a span becomes key past + t of its slot, counted from the span's first key.
+ * rotary > 0: keys are turned by the row's position as vkf_rope_params says, and so are n_q_heads heads of key_width
+ * columns from q_column on, which go to q [rows, n_q_heads*key_width]. */
 typedef struct vkf_append_params {
   vkf_dim seqs, tokens, past;
   uint32_t n_heads, key_width, value_width, k_column, v_column;
@@ -220,7 +220,7 @@ typedef enum vkf_logit_edit_kind {
 typedef struct vkf_logit_edit_params {
   vkf_dim rows;
   uint32_t width, max_edits; /* capacity of the list, all rows together */
-  uint32_t row_edits;        /* that a row has at most; 0: max_edits */
+  uint32_t row_edits;        /* the most edits of one row; 0: max_edits */
 } vkf_logit_edit_params;
 enum { VKF_LOGIT_EDIT_X, VKF_LOGIT_EDIT_OFFSETS, VKF_LOGIT_EDIT_EDITS };
 
@@ -235,11 +235,11 @@ enum { VKF_TOP_K_VALUES, VKF_TOP_K_IDS }; /* outputs */
 
 /* Rotary positions (Su et al. 2021, RoFormer): rows of queries, keys and values with the heads of q and k rotated, all
  * other columns copied. x [rows, >= width] positions int32 [rows] table [n_positions, rotary], out [rows, width].
- * Heads are head_width wide, n_heads from q_column on and n_kv_heads from k_column on (0 heads: none). Of a head the
- * first `rotary` columns turn (even, at most head_width): pair i < rotary/2 is columns i and i + rotary/2 (HALVES) or
- * 2i and 2i + 1 (INTERLEAVED). Row p of the table holds for each pair i its cosine at 2i and its sine at 2i + 1, in
- * both layouts alike; the host computes the frequencies, their scaling and an attention factor, which multiplies both
- * numbers. A pair (a, b) becomes (a cos - b sin, b cos + a sin). */
+ * Heads are head_width wide, n_heads from q_column on and n_kv_heads from k_column on (0 heads: none). The first
+ * `rotary` columns of a head turn (even, at most head_width): pair i < rotary/2 is columns i and i + rotary/2 (HALVES)
+ * or 2i and 2i + 1 (INTERLEAVED). Row p of the table holds the cosine of pair i at 2i and its sine at 2i + 1, in both
+ * layouts; the host computes the frequencies, their scaling and an attention factor, which multiplies both numbers. A
+ * pair (a, b) becomes (a cos - b sin, b cos + a sin). */
 typedef struct vkf_rope_params {
   vkf_dim rows;
   uint32_t width; /* of out */
@@ -260,8 +260,8 @@ enum { VKF_GATE_X };
 
 /* Relative position bias (Raffel et al. 2020, T5), the bias by distance of attention with bias_per_head:
  * out[h][d] = table[buckets[d]][h].
- * table [n_buckets, n_heads] a weight; buckets int32 [n_distances], made by the host: the bucket of each distance of a
- * key from its query. out float [n_heads][n_distances]. */
+ * table [n_buckets, n_heads] is a weight; buckets int32 [n_distances], computed by the host: the bucket of each
+ * distance of a key from its query. out float [n_heads][n_distances]. */
 typedef struct vkf_relative_bias_params {
   uint32_t n_heads, n_buckets, n_distances;
 } vkf_relative_bias_params;
@@ -270,8 +270,8 @@ enum { VKF_RELATIVE_BIAS_TABLE, VKF_RELATIVE_BIAS_BUCKETS };
 /* Image patches as rows (Dosovitskiy et al. 2021): x [B, channels*height*width], out [BS, channels*patch_height*
  * patch_width]. Row t of a sequence is patch t - leading, patches in row-major order, its columns in the order of a
  * convolution's weight [channels][patch_height][patch_width]. The `leading` rows before the patches (class tokens) and
- * rows behind the last patch are zeros, so that a matmul without bias gives zeros there: its residual may hold, from an
- * embed, class tokens or the convolution's bias, and positions. Pixels that fill no patch are left out. */
+ * rows behind the last patch are zeros, so that a matmul without bias gives zeros there; its residual, from an embed,
+ * can add class tokens or the convolution's bias, and positions. Pixels that fill no patch are left out. */
 typedef struct vkf_patches_params {
   uint32_t channels, height, width, patch_height, patch_width, leading;
 } vkf_patches_params;

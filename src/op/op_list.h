@@ -2,7 +2,7 @@
  * vkf_params, and these functions, so an op that lacks one of them does not link:
  *   vkf_op_shape_<name>, vkf_op_cost_<name>, vkf_op_cases_<name>   room op
  *   vkf_ref_<name>                                                 room ref
- *   vkf_vkop_problem_<name>, vkf_vkop_describe_<name>                room vkop
+ *   vkf_vkop_problem_<name>, vkf_vkop_describe_<name>              room vkop
  * A fused form (bias, activation, residual) is a parameter of a row, not a row. */
 #ifndef VKF_OP_OP_LIST_H
 #define VKF_OP_OP_LIST_H

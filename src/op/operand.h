@@ -1,4 +1,4 @@
-/* The pieces that shape rules are made of; for the files shape*.c only. */
+/* The parts of shape rules; for the files shape*.c only. */
 #ifndef VKF_OP_OPERAND_H
 #define VKF_OP_OPERAND_H
 
@@ -10,7 +10,7 @@ static inline vkf_extent fixed(uint32_t n) {
   return (vkf_extent){VKF_DIM_ONE, n};
 }
 
-/* first + n * width; UINT32_MAX, which no operand has, for whatever is larger. */
+/* Returns first + n * width, or UINT32_MAX, which no operand has, if that is larger. */
 static inline uint32_t reach(uint32_t first, uint32_t n, uint32_t width) {
   uint64_t end = first + (uint64_t)n * width;
   return end < UINT32_MAX ? (uint32_t)end : UINT32_MAX;
@@ -48,7 +48,6 @@ static inline vkf_operand_shape loose(vkf_operand_shape shape) {
   return shape;
 }
 
-/* The spans of a packed batch. */
 static inline vkf_operand_shape spans(vkf_extent seqs) {
   return matrix("spans", VKF_I32, seqs, fixed(VKF_SPAN_FIELDS));
 }

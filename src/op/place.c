@@ -1,10 +1,9 @@
 /* place: the memory plan of the temporaries.
  *
  * Greedy by size, first fit: the largest slot first, each at the lowest aligned offset that is free during its whole
- * life (Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020). Of a slot it reads only
- * its life and its vkf_placement. A node's scratch memory lives while the node runs, so it takes bytes
- * that no slot of that node has. Invariant: two slots with overlapping lives never share a byte, except if one takes
- * over the bytes of the other, and no slot crosses a multiple of `most`.
+ * life (Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020). A node's scratch memory
+ * lives while the node runs, so it gets bytes that no slot of that node has. Invariant: two slots with overlapping
+ * lives never share a byte, unless one takes over the bytes of the other, and no slot crosses a multiple of `most`.
  */
 #include "op/plan.h"
 
@@ -32,7 +31,7 @@ static void extend(life *l, uint32_t node) {
   if (node > l->last) l->last = node;
 }
 
-/* lives [n_slots], indexed by slot. A slot that no node touches gets the whole plan, which is safe. */
+/* Finds the lives [n_slots] of the slots. A slot that no node touches lives for the whole plan, which is safe. */
 static void find_lives(const vkf_plan *plan, bool keep_all, const vkf_placement *placements, life *lives) {
   for (uint32_t s = 0; s < plan->n_slots; s++) lives[s] = (life){.slot = s, .first = UINT32_MAX};
   for (uint32_t n = 0; n < plan->n_nodes; n++) {
@@ -63,7 +62,7 @@ uint64_t vkf_place_whole(uint64_t offset, uint64_t bytes, uint64_t most) {
   return bytes > most - offset % most ? VKF_ROUND_UP(offset, most) : offset;
 }
 
-/* Places `l` among the n placed ones; busy [n] is scratch. false: offsets overflow. */
+/* Places `l` among the n placed ones; busy [n] is scratch. False: offsets overflow. */
 static bool place_one(life *l, uint64_t alignment, uint64_t most, life *placed, uint32_t n, const life **busy) {
   uint32_t n_busy = 0;
   for (uint32_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* plan: questions about slots, and the one check that a plan gets before any backend sees it.
+/* plan: queries about slots, and the one check of a plan before any backend sees it.
  *
  * Refuses shapes that disagree with the op's rule, inputs read before they are written, slots written twice and blocks
  * that do not cover the nodes in order. Invariant after the check: a temporary is written by exactly one node, so its
@@ -124,7 +124,7 @@ static void append_extents(vkf_text *text, const vkf_extent *extent, uint32_t ra
 
 static bool extent_fits(const vkf_slot *slot, const vkf_extent *want, uint32_t i, bool loose) {
   const vkf_extent *have = &slot->extent[i];
-  /* What does not change with a run may be of any larger size: rows of a constant or weight are simply not all read. */
+  /* A constant or weight may have more rows than are read. */
   bool still = slot->kind == VKF_SLOT_CONSTANT || slot->kind == VKF_SLOT_WEIGHT;
   if (still && have->dim == VKF_DIM_ONE && want->dim != VKF_DIM_ONE) return have->cap >= want->cap;
   if (have->dim != want->dim) return false;

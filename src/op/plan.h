@@ -1,5 +1,5 @@
-/* A plan: nodes (an op, its parameters, its slots) in blocks. Pure data, built by the room model for a capacity, walked
- * by a backend. It knows no backend; a backend keeps what it knows of a slot in arrays of its own.
+/* A plan: nodes (an op, its parameters, its slots) in blocks. Pure data, built for a capacity (op/build.h) and run by a
+ * backend, which keeps what it knows of a slot in arrays of its own.
  *
  * Invariant: slots and nodes are checked once, by vkf_plan_check(), before any backend sees them: every input of a node
  * is written before it is read, shapes agree, ranks and widths are those that the op's shape rule gives.
@@ -29,7 +29,7 @@ typedef enum vkf_input {
   VKF_INPUT_MASK,             /* int32 [B][S], capacity strides; of the rows of a packed encoder [1][BS] */
   VKF_INPUT_SPANS,            /* int32 [B][VKF_SPAN_FIELDS]: of the source */
   VKF_INPUT_PIXELS,           /* float [B, channels*height*width] */
-  VKF_INPUT_CROSS_PLACES,     /* int32 [B][VKF_SPAN_FIELDS]: where its cross keys go, to the slots of sources */
+  VKF_INPUT_CROSS_PLACES,     /* int32 [B][VKF_SPAN_FIELDS]: where in the slots of sources the cross keys go */
   VKF_INPUT_TARGET_IDS,       /* int32 [RT] */
   VKF_INPUT_TARGET_POSITIONS, /* int32 [RT] */
   VKF_INPUT_TARGET_MASK,      /* int32 [R][KEYS], capacity strides */
@@ -49,11 +49,11 @@ typedef struct vkf_slot {
   vkf_slot_kind kind;
   vkf_dtype dtype; /* VKF_F32 or VKF_I32 */
   uint32_t rank;
-  vkf_extent extent[VKF_MAX_SLOT_RANK]; /* rank 2 [rows, width]: packed rows; the last extent is always fixed there */
+  vkf_extent extent[VKF_MAX_SLOT_RANK]; /* rank 2 with a fixed last extent: packed rows [rows, width] */
   uint32_t index;
   const void *data;   /* of a constant: dense at capacity */
   const char *output; /* not NULL: read by the host after the run under this name; never overwritten */
-  vkf_format format;  /* how a device stores a weight, or keys and values; the host has float32 whatever it is */
+  vkf_format format;  /* how a device stores a weight, or keys and values; the host always has float32 */
 } vkf_slot;
 
 typedef struct vkf_node {
@@ -82,23 +82,24 @@ typedef struct vkf_plan {
 
 /* VKF_ERROR_ARGUMENT names the node and what was expected and found. */
 vkf_status vkf_plan_check(vkf_env *env, const vkf_plan *plan);
-/* Slot that the host reads under this name; VKF_NO_SLOT if there is none. */
+/* Finds the slot that the host reads under this name; VKF_NO_SLOT if there is none. */
 uint32_t vkf_plan_find_output(const vkf_plan *plan, const char *output);
-/* Slot of a kind with an index (inputs, states, weights); VKF_NO_SLOT if there is none. */
+/* Finds the slot of a kind with an index (inputs, states, weights); VKF_NO_SLOT if there is none. */
 uint32_t vkf_plan_find_index(const vkf_plan *plan, vkf_slot_kind kind, uint32_t index);
 
-/* Elements at capacity, and those that are actual (extents at `dims`). */
+/* Return the elements at capacity, the actual ones (extents at `dims`), and one actual extent. */
 uint64_t vkf_slot_elements(const vkf_slot *slot);
 uint64_t vkf_slot_elements_at(const vkf_slot *slot, const vkf_dims *dims);
 uint32_t vkf_slot_extent(const vkf_slot *slot, uint32_t i, const vkf_dims *dims);
-/* A slot with one element along its first extent. */
+/* Returns the slot with a first extent of 1. */
 vkf_slot vkf_slot_one(const vkf_slot *slot);
-/* Bytes at capacity as a device stores them, each row (last extent) in whole words of 4 bytes; without scales. */
+/* Returns the bytes at capacity as a device stores them, each row (last extent) in whole words of 4 bytes; without
+ * scales. */
 uint64_t vkf_slot_stored_bytes(const vkf_slot *slot);
-/* Rank 1, or rank 2 with a fixed width: the strides are the same at capacity and at actual sizes. */
+/* Returns whether strides are the same at capacity and at actual sizes: rank 1, or rank 2 with a fixed width. */
 bool vkf_slot_is_packed(const vkf_slot *slot);
 
-/* Cost of a node at actual sizes: flops as the field counts them (2MNK), bytes that must move at least once. */
+/* Cost of a node at actual sizes: flops (2MNK for a matmul), bytes that must move at least once. */
 typedef struct vkf_cost {
   double flops, bytes;
 } vkf_cost;
@@ -110,18 +111,17 @@ vkf_cost vkf_op_cost(const vkf_plan *plan, const vkf_node *node, const vkf_dims 
 typedef struct vkf_placement {
   uint64_t bytes, alignment; /* in: 0 bytes: not placed */
   bool pinned;               /* in: shares its bytes with no other slot */
-  uint32_t takes_over;       /* in: 1 + the slot whose bytes it goes on with (of the same size); 0: none */
+  uint32_t takes_over;       /* in: 1 + the slot, of the same size, whose bytes it reuses; 0: none */
   uint64_t offset;           /* out */
 } vkf_placement;
 
-/* The first offset from this one on where `bytes` cross no multiple of `most`, which they do not exceed. */
+/* Returns the first offset from this one on at which `bytes`, at most `most`, cross no multiple of `most`. */
 uint64_t vkf_place_whole(uint64_t offset, uint64_t bytes, uint64_t most);
 
-/* Places the temporaries of a plan in one pool so that slots whose lives overlap never overlap in memory, and that none
- * crosses a multiple of `most`, which is one of all alignments: the pool may be allocated in pieces of so many bytes.
+/* Places the temporaries of a plan in one pool. Slots whose lives overlap never overlap in memory, and none crosses a
+ * multiple of `most`, itself a multiple of all alignments, so the pool may be allocated in pieces of `most` bytes.
  * placements [plan->n_slots]. A slot with an output name is pinned. keep_all: every slot is pinned (validation).
- * scratch [plan->n_nodes]: what a node has for itself while it runs, of which bytes and alignment are read; NULL: none
- * has. */
+ * scratch [plan->n_nodes]: a node's own memory while it runs; only bytes and alignment are read; NULL: none. */
 vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, uint64_t most, vkf_placement *placements,
                           vkf_placement *scratch, uint64_t *pool_bytes);
 

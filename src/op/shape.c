@@ -1,7 +1,7 @@
-/* shape: what every op wants of its operands, and which parameters it allows.
+/* shape: the shapes that each op expects of its operands, and the parameters that it allows.
  *
- * One function per op of the list, those of positions, gates and patches in shape_rows.c. Pure: depends on the
- * parameters and the capacity alone, so that the builder of a plan can ask before it has made the slots.
+ * One function for each op of the list; those of positions, gates and patches are in shape_rows.c. They depend on the
+ * parameters and the capacity alone, so the builder of a plan can call them before it has made the slots.
  */
 #include "op/shape.h"
 
@@ -159,7 +159,7 @@ vkf_status vkf_op_shape_norm(vkf_env *env, const char *node, const vkf_params *p
   return VKF_OK;
 }
 
-/* The operands of an append that turns keys and queries. */
+/* Sets the operands of an append that turns keys and queries. */
 static vkf_status turned_heads(vkf_env *env, const char *node, const vkf_append_params *p, vkf_extent rows,
                                vkf_op_shapes *out) {
   VKF_CALL(positive(env, node, "number of query heads", p->n_q_heads));
@@ -236,7 +236,7 @@ vkf_status vkf_op_shape_log_softmax(vkf_env *env, const char *node, const vkf_pa
   return VKF_OK;
 }
 
-/* The list of offsets is one longer than the rows: a fixed extent, since extents are numbers or dimensions. */
+/* The list of offsets is one longer than the rows, so its extent is fixed: extents are numbers or dimensions. */
 vkf_status vkf_op_shape_logit_edit(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
                                    vkf_op_shapes *out) {
   const vkf_logit_edit_params *p = &params->logit_edit;

@@ -1,7 +1,7 @@
 /* shape_rows: shape rules of rope, gate, relative bias and patches. */
 #include "op/operand.h"
 
-/* The columns of n heads from `column` on. */
+/* The columns [first, end) of some heads. */
 typedef struct columns {
   uint32_t first, end;
 } columns;

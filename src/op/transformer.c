@@ -67,7 +67,7 @@ uint32_t vkf_block_append(vkf_build *b, const vkf_block_form *form, const char *
   return vkf_build_node(b, &node);
 }
 
-/* The heads of queries and keys normed one by one; values pass. */
+/* Norms each head of queries and keys; values pass. */
 static uint32_t head_norm(vkf_build *b, const vkf_block_form *form, vkf_dim rows, uint32_t qkv,
                           vkf_build_operand weight) {
   const vkf_build_node_params node = {
@@ -84,7 +84,8 @@ static uint32_t head_norm(vkf_build *b, const vkf_block_form *form, vkf_dim rows
   return vkf_build_node(b, &node);
 }
 
-/* The same with the heads of queries and keys turned on the way: the queries; *keys: the first slot of keys. */
+/* Appends keys and values, and turns the heads of queries and keys. Returns the slot of the queries; *keys: that of the
+ * keys. */
 static uint32_t append_turned(vkf_build *b, const vkf_block_form *form, const vkf_block_stream *stream,
                               const vkf_attention_inputs *inputs, uint32_t qkv, uint32_t *keys) {
   const uint32_t k_column = form->n_heads * form->key_width;
@@ -100,7 +101,7 @@ static uint32_t append_turned(vkf_build *b, const vkf_block_form *form, const vk
   return b->st ? VKF_NO_SLOT : b->plan.nodes[b->plan.n_nodes - 1].out[VKF_APPEND_Q];
 }
 
-/* The heads of queries and keys turned; values pass. */
+/* Turns the heads of queries and keys; values pass. */
 static uint32_t rotate(vkf_build *b, const vkf_block_form *form, vkf_dim rows, const vkf_attention_inputs *inputs,
                        uint32_t qkv) {
   const uint32_t q = form->n_heads * form->key_width, k = form->n_kv_heads * form->key_width;
@@ -121,7 +122,7 @@ static uint32_t rotate(vkf_build *b, const vkf_block_form *form, vkf_dim rows, c
   return vkf_build_node(b, &node);
 }
 
-/* The attention node, and beside it, if they are asked for, its weights as an output. */
+/* Adds the attention node and, if they are asked for, one that computes its weights as an output. */
 static uint32_t attention(vkf_build *b, const char *name, const char *weights_output,
                           const vkf_attention_params *params, const vkf_build_operand in[VKF_MAX_INPUTS]) {
   char node_name[48];

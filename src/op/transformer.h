@@ -1,8 +1,8 @@
 /* transformer: the sub-layers of a Transformer block, written once, for models and for single ops.
  *
- * A sub-layer takes x, rows [rows, D], and gives rows of the same shape: norm(x + f(x)), or x + f(norm(x)) where
- * norm_first (Vaswani et al. 2017, section 3; Xiong et al. 2020). Nodes are named "self.qkv", "self.attention",
- * "cross.q", "ffn.in" and so on. Decides the fusions: bias, activation and residual are parameters of a matmul.
+ * A sub-layer takes x [rows, D] and gives rows of the same shape: norm(x + f(x)), or x + f(norm(x)) if norm_first
+ * (Vaswani et al. 2017, section 3; Xiong et al. 2020). Nodes are named "self.qkv", "self.attention", "cross.q",
+ * "ffn.in" and so on. The fusions are decided here: bias, activation and residual are parameters of a matmul.
  */
 #ifndef VKF_OP_TRANSFORMER_H
 #define VKF_OP_TRANSFORMER_H
@@ -31,7 +31,7 @@ typedef struct vkf_block_form {
   vkf_norm_kind norm_kind;
   float norm_eps;
   vkf_activation activation;
-  bool is_gated; /* activation(gate) * up: `in` of a feed-forward sub-layer has a row of the gate, then one of up */
+  bool is_gated; /* activation(gate) * up: rows of gate and of up alternate in `in` of a feed-forward sub-layer */
 } vkf_block_form;
 
 /* Rows of queries, and the dimension of the keys that they see. */
@@ -51,13 +51,13 @@ typedef struct vkf_attention_layer {
   uint32_t window;             /* keys that a query sees; 0: all */
 } vkf_attention_layer;
 
-/* What an attention reads besides x, each NONE where there is none. */
+/* What an attention reads besides x; NONE: absent. */
 typedef struct vkf_attention_inputs {
   vkf_build_operand k, v; /* self-attention: the caches, NONE: temporaries; cross-attention: what is attended */
   vkf_build_operand mask, ancestry; /* see vkf_attention_params */
   vkf_build_operand spans;          /* cross-attention in a packed batch: where its keys are; else NONE */
   vkf_build_operand positions;      /* of the rows; read with `turns` */
-  vkf_build_operand turns;          /* the table of rotary positions, by which queries and keys are turned */
+  vkf_build_operand turns;          /* the table of rotary positions, which turns queries and keys */
   uint32_t rotary, n_positions;     /* columns of a head that turn, rows of the table */
   vkf_build_operand relative;       /* additive bias of the scores by distance, a row a head */
   uint32_t bias_before, bias_after; /* its largest distances */
@@ -70,17 +70,17 @@ uint32_t vkf_block_matmul(vkf_build *b, const char *name, vkf_dim rows, uint32_t
                           vkf_activation activation, uint32_t residual);
 uint32_t vkf_block_norm_rows(vkf_build *b, const vkf_block_form *form, const char *name, vkf_dim rows, uint32_t x,
                              const vkf_block_norm *norm);
-/* Keys and values from the columns of x that begin at k_column into k and v (NONE: new temporaries, one after the
- * other). */
+/* Appends keys and values, the columns of x from k_column on, to k and v (NONE: new temporaries, one after the other).
+ * Returns the slot of k. */
 uint32_t vkf_block_append(vkf_build *b, const vkf_block_form *form, const char *name, const vkf_block_stream *stream,
                           uint32_t x, uint32_t k_column, vkf_build_operand k, vkf_build_operand v);
 
-/* The sub-layers: y + f(norm(x)), or norm(y + f(x)). y is x, but where sub-layers are side by side; VKF_NO_SLOT: no
- * residual. */
+/* The sub-layers: y + f(norm(x)), or norm(y + f(x)). y is x, unless sub-layers are parallel; VKF_NO_SLOT: no residual.
+ */
 uint32_t vkf_block_self_attention(vkf_build *b, const vkf_block_form *form, const vkf_block_stream *stream,
                                   const vkf_attention_layer *layer, const vkf_attention_inputs *inputs, uint32_t x,
                                   uint32_t y);
-/* With beams: all beams of a sentence (vkf_dims says how many) share its keys. */
+/* All beams of a sentence (vkf_dims says how many) share its keys. */
 uint32_t vkf_block_cross_attention(vkf_build *b, const vkf_block_form *form, const vkf_block_stream *stream,
                                    const vkf_attention_layer *layer, const vkf_attention_inputs *inputs, uint32_t x,
                                    uint32_t y);
