@@ -14,7 +14,7 @@ static bool is_dot(const char *name) {
   return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* The target is not there, or is an empty folder (*is_there). */
+/* Refuses a target that exists, unless it is an empty folder: then sets *is_there. */
 static vkf_status check_target(vkf_env *env, const char *path, bool *is_there) {
   vkf_status st = VKF_OK;
   DIR *dir = opendir(path);
@@ -50,7 +50,7 @@ vkf_status vkf_file_folder_open(vkf_env *env, const char *path, vkf_file_folder 
 
 vkf_status vkf_file_folder_reserve(vkf_file_folder *folder, uint64_t bytes) {
   struct statvfs facts;
-  if (statvfs(folder->temporary.data, &facts) != 0) return VKF_OK; /* writing finds out */
+  if (statvfs(folder->temporary.data, &facts) != 0) return VKF_OK; /* writing will find out */
   if (bytes / facts.f_frsize < facts.f_bavail) return VKF_OK;
   return vkf_env_fail(folder->env, VKF_ERROR_FILE, "%s: expected room for %llu bytes, found %llu", folder->path.data,
                       (unsigned long long)bytes, (unsigned long long)facts.f_bavail * facts.f_frsize);
@@ -60,7 +60,7 @@ void vkf_file_folder_join(const vkf_file_folder *folder, const char *name, vkf_t
   vkf_text_printf(out, "%s/%s", folder->temporary.data, name);
 }
 
-/* Calls back with the path of each file in the temporary folder. False: that failed for one, and errno says why. */
+/* Calls `call` with each file in the temporary folder. Returns false if it fails for one; errno says why. */
 static bool each_file(const vkf_file_folder *folder,
                       bool (*call)(const vkf_file_folder *folder, const char *name, const char *path)) {
   bool is_done = true;

@@ -38,7 +38,7 @@ static const char *known_folder(const char *folder) {
   return NULL;
 }
 
-/* Files of llama.cpp have names of their own. */
+/* Returns whether a folder has a file whose name ends in .gguf; llama.cpp prescribes no name. */
 static bool has_gguf(const char *folder) {
   bool found = false;
   DIR *dir = opendir(folder);
@@ -63,7 +63,7 @@ const char *vkf_file_foreign_bytes(const void *data, size_t bytes) {
   return vkf_packed(data, bytes);
 }
 
-/* "org/model", with nothing of that name here. */
+/* Returns whether a path has the form "org/model" and nothing of that name exists here. */
 static bool is_hub_name(const char *path) {
   struct stat facts;
   const char *slash = strchr(path, '/');

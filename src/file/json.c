@@ -1,4 +1,4 @@
-/* json: see json.h. The only file of this room, with safetensors.c, that knows jansson. */
+/* json: see json.h. Only this file, safetensors.c and safetensors_write.c of this room know jansson. */
 #include "file/json.h"
 
 #include <jansson.h>
@@ -78,7 +78,7 @@ void vkf_file_json_print(vkf_text *out, vkf_file_value value) {
   free(text);
 }
 
-/* Is it a number that the document writes as an integer of up to 53 bits? */
+/* Returns whether it is an integer, or a whole number below 2^53 of a document whose integers became reals. */
 static bool is_integer(vkf_file_value value) {
   if (json_is_integer((json_t *)value.node)) return true;
   const double x = json_real_value(value.node);
@@ -112,8 +112,7 @@ vkf_file_kind vkf_file_json_kind(vkf_file_value value) {
   }
 }
 
-/* A path is only for messages: without memory for it a value is called by its last part, and the failed allocation
- * does not count as the cause of anything. */
+/* Returns the path of a value for messages, or "?" if there is no memory for it: that is not recorded as a failure. */
 static const char *path_of(vkf_file_value parent, const char *key, size_t index) {
   vkf_env *env = parent.document->env;
   bool was_clear = env->first == VKF_OK;

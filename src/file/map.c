@@ -11,7 +11,7 @@
 
 #define FIRST_READ_BYTES (64 * 1024)
 
-/* Never waits for a writer to open the other end of a pipe: a pipe without a writer reads as empty. */
+/* Opens a file without waiting for the writer of a pipe: a pipe without a writer reads as empty. */
 static vkf_status open_file(vkf_env *env, const char *path, int *fd, struct stat *facts) {
   *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (*fd < 0) return vkf_env_fail(env, VKF_ERROR_FILE, "%s: cannot be opened: %s", path, strerror(errno));
@@ -25,14 +25,14 @@ static vkf_status open_file(vkf_env *env, const char *path, int *fd, struct stat
   return VKF_OK;
 }
 
-/* Reads to the end, whatever size the system promised: a pipe promises 0. */
+/* Reads to the end, whatever size the system promised: for a pipe it is 0. */
 static vkf_status read_all(vkf_env *env, const char *path, int fd, size_t promised, vkf_file_map *map) {
   vkf_status st = VKF_OK;
   uint8_t *data = NULL;
   size_t capacity = 0, size = 0;
   for (;;) {
     if (size == capacity) {
-      /* One byte more than promised, so that the end is met without growing again. */
+      /* One byte more than promised, so that the read that finds the end needs no larger buffer. */
       size_t want = capacity == 0 ? (promised > 0 ? promised + 1 : FIRST_READ_BYTES) : 2 * capacity;
       uint8_t *grown = vkf_env_realloc(env, data, want, 1);
       if (grown == NULL) VKF_TRY(vkf_env_prefix(env, VKF_ERROR_MEMORY, "%s: ", path));

@@ -1,9 +1,8 @@
 /* map: the bytes of a file, read-only.
  *
- * Maps the file where the system can, and reads it into memory where it cannot (a pipe, a file system without maps).
- * Refuses folders, devices and pipes without a writer. Invariant: the bytes do not move between open and close. If a
- * file becomes shorter while it is mapped, reading it is a fault: replace the files of a model, do not edit them in
- * place.
+ * Maps the file if the system can, else reads it into memory (a pipe, a file system without maps). Refuses folders,
+ * devices and pipes without a writer. Invariant: the bytes do not move between open and close. If a file becomes
+ * shorter while it is mapped, reading it is a fault: replace the files of a model, do not edit them in place.
  */
 #ifndef VKF_FILE_MAP_H
 #define VKF_FILE_MAP_H
@@ -19,13 +18,13 @@ typedef struct vkf_file_map {
   vkf_file_owner owner; /* of data */
 } vkf_file_map;
 
-/* VKF_ERROR_FILE, with the path and the system's reason, if the file cannot be opened or read. */
+/* Returns VKF_ERROR_FILE, with the path and the system's reason, if the file cannot be opened or read. */
 vkf_status vkf_file_map_open(vkf_env *env, const char *path, vkf_file_map *map);
-/* The same, always by reading. */
+/* The same, but always reads the file into memory. */
 vkf_status vkf_file_map_read(vkf_env *env, const char *path, vkf_file_map *map);
-/* What was read of the file leaves this process's memory; the system brings back what is read again. */
+/* Drops the mapped pages from this process's memory; the system loads what is read again. */
 void vkf_file_map_rest(const vkf_file_map *map);
-/* Also for a map that is all zero bytes, or whose opening failed. */
+/* Accepts a map that is all zero bytes, or whose opening failed. */
 void vkf_file_map_close(vkf_file_map *map);
 
 #endif

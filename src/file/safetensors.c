@@ -20,7 +20,7 @@ struct vkf_file_tensors {
   vkf_file_source source;
   vkf_file_map *maps; /* [n_maps] */
   size_t n_maps;
-  vkf_file_tensor *list; /* [n], by name */
+  vkf_file_tensor *list; /* [n], sorted by name */
   size_t n, capacity;
 };
 
@@ -46,7 +46,7 @@ static bool dtype_from_name(const char *name, vkf_dtype *out) {
   return false;
 }
 
-/* A JSON integer in [0, SIZE_MAX]. */
+/* Reads a JSON integer; returns false if it is not in [0, SIZE_MAX]. */
 static bool size_from_json(const json_t *node, size_t *out) {
   if (!json_is_integer(node) || json_integer_value(node) < 0) return false;
   uint64_t value = (uint64_t)json_integer_value(node);
@@ -54,7 +54,7 @@ static bool size_from_json(const json_t *node, size_t *out) {
   return value <= SIZE_MAX;
 }
 
-/* dtype and shape of `entry`; *bytes is what they need. */
+/* Reads dtype and shape of `entry`, and computes t->bytes from them. */
 static vkf_status parse_type(vkf_env *env, const json_t *entry, vkf_file_tensor *t) {
   const json_t *dtype = json_object_get(entry, "dtype"), *shape = json_object_get(entry, "shape");
   if (!json_is_string(dtype))
@@ -87,7 +87,7 @@ static vkf_status parse_type(vkf_env *env, const json_t *entry, vkf_file_tensor 
   return VKF_OK;
 }
 
-/* data: the n_data bytes after the header. */
+/* Checks the offsets of `entry` and sets t->data. data: the n_data bytes after the header. */
 static vkf_status parse_offsets(vkf_env *env, const json_t *entry, const uint8_t *data, size_t n_data,
                                 vkf_file_tensor *t) {
   vkf_status st = VKF_OK;
@@ -117,8 +117,7 @@ done:
   return st;
 }
 
-/* A file that begins with an object or a list is JSON: read as the length of a header, its first bytes are too large.
- */
+/* Returns whether a file begins with an object or a list, and so is JSON. */
 static bool is_json(const vkf_file_map *map) {
   const char *text = (const char *)map->data;
   size_t at = vkf_json_mark(map->data, map->bytes) != NULL ? 3 : 0;
@@ -161,13 +160,13 @@ static vkf_status parse_header(vkf_env *env, const char *path, const vkf_file_ma
   return VKF_OK;
 }
 
-/* list[n] are the tensors of one file; puts them in the order of their data, which they have to cover without a gap, as
- * the format says. */
+/* Sorts the tensors of one file, list[n], by the place of their data, and checks that they cover all data without a gap
+ * or an overlap, as the format requires. */
 static vkf_status check_layout(vkf_env *env, const char *file, const uint8_t *data, size_t n_data,
                                vkf_file_tensor *list, size_t n) {
   size_t end = 0;
   if (n > 1) qsort(list, n, sizeof(list[0]), by_data);
-  const vkf_file_tensor *last = NULL; /* the one before that is not empty */
+  const vkf_file_tensor *last = NULL; /* the last so far that is not empty */
   for (size_t i = 0; i < n; i++) {
     const size_t begin = (size_t)((const uint8_t *)list[i].data - data);
     if (list[i].bytes == 0) continue;
@@ -264,7 +263,7 @@ static vkf_status open_index(vkf_file_tensors *ts, const char *file) {
   VKF_TRY(add_maps(ts, index.n_files));
   for (size_t i = 0; i < index.n_files; i++) VKF_TRY(add_file(ts, index.files[i]));
   VKF_TRY(sort(ts));
-  /* Names are unique on both sides, so equal counts and every name in its file make the two sets equal. */
+  /* Names are unique on both sides. So the two sets are equal if every name is in its file and the counts are equal. */
   for (size_t i = 0; i < index.n_names; i++) {
     const vkf_file_tensor *t = vkf_file_tensors_find(ts, index.names[i]);
     const char *expected = vkf_file_source_path(&ts->source, &index.arena, index.files[index.file_of[i]]);
@@ -281,7 +280,7 @@ done:
   return st;
 }
 
-/* path: NULL: the tensors of `source`, of which `file` has them; NULL: those of a model. */
+/* Opens `path`; if it is NULL, `file` of `source`; if that is NULL, too, the model's tensors in `source`. */
 static vkf_status open_tensors(vkf_env *env, const char *path, const vkf_file_source *source, const char *file,
                                vkf_file_tensors **out) {
   vkf_status st = VKF_OK;

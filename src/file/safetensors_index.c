@@ -1,6 +1,6 @@
-/* safetensors_index: what a path means, and the index file of a sharded model.
+/* safetensors_index: finds the file that has the tensors, and reads the index of a sharded model.
  *
- * Refuses shard names that are more than a file name: an index never reaches outside its folder.
+ * Refuses shard names that are more than a file name, so an index never reaches outside its folder.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <string.h>
@@ -12,7 +12,7 @@
 #define ONE_FILE "model.safetensors"
 #define INDEX_FILE "model.safetensors.index.json"
 
-/* PyTorch's own files, which are programs for a small machine. */
+/* PyTorch's own files. They are not read, because a pickle is a program that runs when it is loaded. */
 static const char *const PICKLES[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
 
 vkf_status vkf_file_place_find(vkf_arena *arena, const vkf_file_source *source, vkf_file_place *out) {
@@ -48,7 +48,7 @@ vkf_status vkf_file_place_of_path(vkf_arena *arena, const char *path, vkf_file_s
   return out->file == NULL ? VKF_ERROR_MEMORY : VKF_OK;
 }
 
-/* The index of `shard` in index->files, where it is added if it is new; files has room. */
+/* Returns the index of `shard` in index->files, and adds it if it is new; files has room. */
 static size_t file_index(vkf_file_index *index, const char *shard) {
   size_t i = 0;
   while (i < index->n_files && strcmp(index->files[i], shard) != 0) i++;

@@ -12,7 +12,7 @@ void vkf_file_shape_print(vkf_text *out, size_t rank, const size_t *shape) {
   vkf_text_append(out, "]", 1);
 }
 
-/* memcpy, since the data of a file may begin at any address. */
+/* Uses memcpy, because the data of a file may begin at any address. */
 bool vkf_file_numbers_to_f32(vkf_dtype dtype, const void *data, size_t n, float *out) {
   double wide;
   switch (dtype) {
@@ -59,7 +59,7 @@ static vkf_status array_bytes(vkf_env *env, const char *path, const vkf_array *a
   return VKF_OK;
 }
 
-/* The header's entry of one array; NULL without memory. */
+/* Returns the header's entry of one array; NULL: no memory. */
 static json_t *array_entry(const vkf_array *a, size_t begin, size_t end) {
   json_t *shape = json_array();
   for (size_t i = 0; i < a->rank; i++) {
@@ -72,7 +72,8 @@ static json_t *array_entry(const vkf_array *a, size_t begin, size_t end) {
                    (json_int_t)begin, (json_int_t)end);
 }
 
-/* header: the length, the JSON and the spaces that bring the data to a multiple of 8. parts[1 + i]: array i. */
+/* Builds the header: its length, the JSON, and spaces so that the data start at a multiple of 8. parts[0]: the header;
+ * parts[1 + i]: array i. */
 static vkf_status build(vkf_env *env, const char *path, const vkf_array *arrays, size_t n, bool has_data,
                         vkf_text *header, vkf_file_part *parts) {
   vkf_status st = VKF_OK;

@@ -13,18 +13,18 @@
 
 /* ---- what a path means ------------------------------------------------------------------------------------------- */
 
-/* What a path means for writing. */
+/* What a path leads to. */
 typedef struct place {
-  int open_fd; /* this process has it open for writing already; -1: it has not */
+  int open_fd; /* with which this process has it open already; -1: it has not */
   bool exists;
-  struct stat facts; /* where it exists */
+  struct stat facts; /* if it exists */
 } place;
 
 static bool is_same(const struct stat *a, const struct stat *b) {
   return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* The descriptor that the path names, such as /dev/fd/7; -1: none. */
+/* Returns the descriptor that a path such as /dev/fd/7 names; -1: none. */
 static int named_descriptor(const char *path) {
   static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
   for (size_t i = 0; i < VKF_COUNT(folders); i++) {
@@ -37,8 +37,8 @@ static int named_descriptor(const char *path) {
   return -1;
 }
 
-/* If this file is standard output or error (for example /dev/stdout), its descriptor, because what was written there
- * before must stay; else -1. */
+/* Returns the descriptor if this file is standard output or error (for example /dev/stdout), because what was written
+ * there before must stay; else -1. */
 static int standard_descriptor(const struct stat *facts) {
   struct stat other;
   for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
@@ -46,7 +46,7 @@ static int standard_descriptor(const struct stat *facts) {
   return -1;
 }
 
-/* target: the path with its last part followed while that is a symbolic link, also one that leads nowhere yet. */
+/* Sets `target` to the path behind all symbolic links at the end of `path`, even if nothing is there yet. */
 static vkf_status follow_links(vkf_env *env, const char *path, vkf_text *target) {
   enum { MAX_LINKS = 40 }; /* as many as Linux follows */
   char link[4096];
@@ -78,7 +78,7 @@ static vkf_status find_place(vkf_env *env, const char *path, vkf_text *target, p
   return follow_links(env, path, target);
 }
 
-/* The folder of a file, with a slash at its end; "./" where the path names none. */
+/* Appends the folder of a file, with a slash at its end; "./" if the path names none. */
 static void folder_of(const char *path, vkf_text *out) {
   const char *slash = strrchr(path, '/');
   if (slash == NULL)
@@ -107,7 +107,7 @@ done:
 
 /* ---- the writer -------------------------------------------------------------------------------------------------- */
 
-/* A new file beside the target; its name is left in w->temporary. mkstemp would ignore the user's umask. */
+/* Creates a file beside the target and leaves its name in w->temporary. mkstemp() would ignore the user's umask. */
 static vkf_status create_temporary(vkf_file_writer *w) {
   for (int attempt = 0; attempt < 100; attempt++) {
     w->temporary.size = 0;
@@ -123,8 +123,8 @@ static vkf_status create_temporary(vkf_file_writer *w) {
                       strerror(errno));
 }
 
-/* Owner, group and mode of the file that will be replaced. Only root may give a file away; who may not keeps the mode,
- * without its bits for a group that is another one now. */
+/* Copies owner, group and mode of the file that will be replaced. Only root may give a file away: if the owner cannot
+ * be kept, the mode loses setuid; if the group cannot, setgid and the group's bits. */
 static vkf_status keep_mode(const vkf_file_writer *w, const struct stat *old) {
   struct stat now;
   mode_t mode = old->st_mode & 07777;
@@ -187,7 +187,7 @@ vkf_status vkf_file_writer_commit(vkf_file_writer *w) {
   int closed = close(w->fd);
   w->fd = -1;
   if (closed != 0) return vkf_env_fail(w->env, VKF_ERROR_FILE, "%s: cannot be written: %s", w->path, strerror(errno));
-  if (!w->is_created) return VKF_OK; /* written through */
+  if (!w->is_created) return VKF_OK; /* written directly */
   if (rename(w->temporary.data, w->target.data) != 0)
     return vkf_env_fail(w->env, VKF_ERROR_FILE, "%s: cannot be replaced: %s", w->path, strerror(errno));
   w->is_created = false;
