@@ -1,9 +1,9 @@
-/* decode: which decoder a file wants, and images turned upright. */
+/* decode: picks the decoder for a file and turns the image upright. */
 #include <string.h>
 
 #include "image/internal.h"
 
-/* Turns and mirrors an image in place so that it is upright. */
+/* Turns and mirrors an image upright, and replaces its pixels. */
 static vkf_status turn(vkf_image *image, int orientation) {
   if (orientation == 1) return VKF_OK;
   vkf_image turned;

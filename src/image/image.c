@@ -1,4 +1,4 @@
-/* image: the memory of images, their orientation and crops. See image.h. */
+/* image: creates, frees and crops images, and reads EXIF's orientation. See image.h. */
 #include "image/image.h"
 
 #include <string.h>

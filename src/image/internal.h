@@ -4,16 +4,16 @@
 
 #include "image/image.h"
 
-/* All pixels zero. Refuses sizes of 0 and more than VKF_IMAGE_MAX_PIXELS. */
+/* Makes an image with all pixels zero. Refuses sizes of 0 and more than VKF_IMAGE_MAX_PIXELS. */
 vkf_status vkf_image_create(vkf_env *env, const char *source, uint64_t width, uint64_t height, vkf_image *out);
 
-/* Each leaves 1 in *orientation where the file does not say. */
+/* Each sets *orientation if the file has EXIF data. */
 vkf_status vkf_image_png(vkf_env *env, const char *source, const uint8_t *bytes, size_t n_bytes, vkf_image *out,
                          int *orientation);
 vkf_status vkf_image_jpeg(vkf_env *env, const char *source, const uint8_t *bytes, size_t n_bytes, vkf_image *out,
                           int *orientation);
 
-/* 1 .. 8, from the TIFF structure of EXIF (TIFF 6.0, section 2; EXIF 2.3, tag 0x0112); 1 where it says nothing. */
+/* Returns 1 .. 8 from EXIF's TIFF structure (TIFF 6.0, section 2; EXIF 2.3, tag 0x0112); 1 if it gives none. */
 int vkf_image_exif_orientation(const uint8_t *tiff, size_t n_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* jpeg: JPEG files by libjpeg. See image.h. The library's defaults: the exact integer transform, smooth chroma. */
+/* jpeg: decodes JPEG by libjpeg. See image.h. Keeps its defaults: the exact integer transform, smooth chroma. */
 #include "image/internal.h"
 
 #ifdef VKF_HAS_JPEG
@@ -11,7 +11,7 @@
 #include <jerror.h>
 
 typedef struct reader {
-  struct jpeg_error_mgr errors; /* first: libjpeg hands its address back */
+  struct jpeg_error_mgr errors; /* first, because libjpeg passes its address to callbacks */
   jmp_buf jump;
   vkf_env *env;
   const char *source;
@@ -32,7 +32,7 @@ static void on_error(j_common_ptr jpeg) {
   longjmp(r->jump, 1);
 }
 
-/* level -1: damage after which libjpeg continues. A file that ends early is an error here. */
+/* Logs the first damage after which libjpeg continues (level -1), but fails if the file ends early. */
 static void on_message(j_common_ptr jpeg, int level) {
   reader *r = (reader *)jpeg->err;
   char message[JMSG_LENGTH_MAX];
@@ -53,7 +53,7 @@ static void on_output(j_common_ptr jpeg) {
 /* ---- one file ---------------------------------------------------------------------------------------------------- */
 
 static void find_orientation(reader *r) {
-  static const char exif[] = "Exif\0"; /* and the zero byte that ends it */
+  static const char exif[] = "Exif\0"; /* the second zero byte ends the string */
   for (const struct jpeg_marker_struct *m = r->jpeg.marker_list; m != NULL; m = m->next) {
     if (m->data_length < sizeof exif || memcmp(m->data, exif, sizeof exif) != 0) continue;
     *r->orientation = vkf_image_exif_orientation(m->data + sizeof exif, m->data_length - sizeof exif);
@@ -61,7 +61,7 @@ static void find_orientation(reader *r) {
   }
 }
 
-/* Leaves by longjmp() where libjpeg fails. */
+/* Leaves by longjmp() if libjpeg fails. */
 static vkf_status read_image(reader *r, const uint8_t *bytes, size_t n_bytes) {
   struct jpeg_decompress_struct *jpeg = &r->jpeg;
   jpeg_create_decompress(jpeg);

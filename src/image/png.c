@@ -1,4 +1,4 @@
-/* png: PNG files by libpng. See image.h. Colours are taken as they are stored: no gamma, no profiles. */
+/* png: decodes PNG by libpng. See image.h. Takes colours as they are stored: no gamma, no profiles. */
 #include "image/internal.h"
 
 #ifdef VKF_HAS_PNG
@@ -50,7 +50,7 @@ static void on_free(png_structp png, png_voidp memory) {
 
 /* ---- one file ---------------------------------------------------------------------------------------------------- */
 
-/* Everything but gray of 16 bits becomes red, green and blue of 8 bits. */
+/* Converts everything but gray of 16 bits to red, green and blue of 8 bits. */
 static void set_transforms(png_structp png, int colors, int depth) {
   if (colors == PNG_COLOR_TYPE_GRAY && depth == 16) return;
   if (colors == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
@@ -68,7 +68,7 @@ static void find_orientation(reader *r) {
 #endif
 }
 
-/* Leaves by png_longjmp() where libpng fails, so everything that is allocated belongs to the reader. */
+/* Leaves by png_longjmp() if libpng fails, so the reader owns everything that is allocated. */
 static vkf_status read_image(reader *r) {
   png_set_read_fn(r->png, r, on_read);
   png_set_user_limits(r->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
@@ -99,7 +99,7 @@ static vkf_status read_guarded(reader *r) {
   return read_image(r);
 }
 
-/* Does a chunk say that it is longer than the rest of the file? libpng takes memory for some before it reads them. */
+/* Returns whether a chunk claims more bytes than the file has; libpng allocates for some before it reads them. */
 static bool is_truncated(const uint8_t *bytes, size_t n_bytes) {
   enum { SIGNATURE = 8, LENGTH_AND_NAME = 8, CHECKSUM = 4 };
   for (size_t at = SIGNATURE, left; at < n_bytes && (left = n_bytes - at) >= LENGTH_AND_NAME;) {

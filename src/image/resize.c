@@ -1,19 +1,19 @@
-/* resize: images in other sizes, in the arithmetic of Pillow (src/libImaging/Resample.c and Geometry.c): coefficients
- * in double, rounded to 22 bits behind the point; first columns, rounded to bytes, then rows. See image.h.
+/* resize: scales images in the arithmetic of Pillow (src/libImaging/Resample.c and Geometry.c): coefficients in double,
+ * rounded to 22 bits behind the point; first the width, rounded to bytes, then the height. See image.h.
  *
- * Pillow 13.0 blends the rows of some images first (tall ones, and some that become wider), so that a few of their
- * bytes differ by one step. This file does not do so: it treats every image as older versions of Pillow do.
+ * Pillow 13.0 scales the height of some images first (tall ones, and some that become wider), so that a few of their
+ * bytes differ by one step. This file scales every image as older versions of Pillow do.
  */
 #include <math.h>
 #include <string.h>
 
 #include "image/internal.h"
 
-#define PRECISION_BITS (32 - 8 - 2) /* sums of bytes times coefficients stay in 32 bits with a sign */
+#define PRECISION_BITS (32 - 8 - 2) /* so that sums of bytes times coefficients fit into int32_t */
 
-/* What an output element is made of, along one axis. */
+/* The inputs and factors of each output along one axis. */
 typedef struct axis {
-  uint32_t n_taps;  /* at most, an output */
+  uint32_t n_taps;  /* the most inputs of an output */
   uint32_t *first;  /* [n] the first input */
   uint32_t *count;  /* [n] how many */
   int32_t *factors; /* [n][n_taps] */
@@ -38,7 +38,7 @@ static void axis_finish(vkf_env *env, axis *a) {
   vkf_env_free(env, a->factors);
 }
 
-/* The factors of output i, which sum to 1, before they are rounded. */
+/* Computes the inputs of output i and their factors, which sum to 1, before rounding. */
 static void weigh(axis *a, uint32_t n_in, uint32_t i, double scale, double support, bool is_cubic, double *weights) {
   double stretch = fmax(scale, 1), center = (i + 0.5) * scale, sum = 0;
   double low = center - support + 0.5, high = center + support + 0.5;
@@ -71,7 +71,7 @@ static vkf_status axis_init(vkf_env *env, uint32_t n_in, uint32_t n_out, bool is
   return is_complete ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
-/* in: inputs `stride` bytes apart. */
+/* Returns output i of inputs that are `stride` bytes apart. */
 static uint8_t blend(const axis *a, uint32_t i, const uint8_t *in, size_t stride) {
   const int32_t *factors = a->factors + (size_t)i * a->n_taps;
   int32_t sum = 1 << (PRECISION_BITS - 1);
@@ -103,7 +103,7 @@ done:
   return st;
 }
 
-/* The input of each output: steps are added up in double, as Pillow does it. */
+/* Copies the nearest input to each output. Adds up the steps in double, as Pillow does. */
 static vkf_status nearest(const vkf_image *image, vkf_image *out) {
   double step_x = (double)image->width / out->width, step_y = (double)image->height / out->height;
   size_t *columns = vkf_env_alloc(image->env, out->width, sizeof *columns);
