@@ -2,8 +2,8 @@
 #include "kern/attention.h"
 
 enum {
-  MAX_WORKGROUPS = 65535, /* that Vulkan promises in a dimension of a grid */
-  START_KEYS = 64         /* that a query has where the cost of a start was measured */
+  MAX_WORKGROUPS = 65535, /* in a dimension of a grid; Vulkan guarantees so many */
+  START_KEYS = 64         /* of a query when the cost of a start was measured */
 };
 
 const char *vkf_kern_attention_fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
@@ -58,7 +58,7 @@ double vkf_kern_attention_cpu_effort(const vkf_variant *v, const vkf_problem *p,
   return start + VKF_CEIL_DIV(p->attention.queries, step) * step * time / cost->at_once;
 }
 
-/* A core has work for BUSY lanes; a second dispatch costs DISPATCH. */
+/* A core can work on BUSY lanes at once; a second dispatch costs DISPATCH. */
 double vkf_kern_attention_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double rows,
                                      double beside, double at_a_time) {
   enum { BUSY = 512, DISPATCH = 2000 };

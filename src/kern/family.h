@@ -1,8 +1,7 @@
-/* family: what the kernels of one shader family have in common: functions of a row of the table and a problem.
+/* family: the descriptor of a kernel family: functions of a row of the table and a problem.
  *
- * One file a family, family_<name>.c, or a few lines in family_rows.c for kernels that give a row of the result to a
- * workgroup. variants.c declares the families where it has their rows. No other code of the library tells families
- * apart. A NULL function means what its comment says.
+ * A family is defined in family_*.c and declared in variants.c, beside the rows that use it. No other code
+ * distinguishes families. A function may be NULL; its comment says what that means.
  */
 #ifndef VKF_KERN_FAMILY_H
 #define VKF_KERN_FAMILY_H
@@ -12,22 +11,22 @@
 #include "kern/kern.h"
 #include "shared/constants.h"
 
-/* Devices that a family is the default on, if it fits. */
+/* Devices on which a family is the default, if it fits. */
 typedef enum vkf_device_class {
-  VKF_FOR_NOBODY, /* it ranks behind all defaults, the least work first */
+  VKF_FOR_NOBODY, /* never a default: ranks behind all of them, by effort */
   VKF_FOR_ANY,
   VKF_FOR_CPU,
   VKF_FOR_GPU,
-  VKF_FOR_GPU_FEW_ROWS, /* of matmuls with at most 8 rows */
-  VKF_FOR_UNIFORM_LOADS /* drivers that load what all lanes ask for once */
+  VKF_FOR_GPU_FEW_ROWS, /* problems of at most 8 rows */
+  VKF_FOR_UNIFORM_LOADS /* drivers that load once what all lanes share */
 } vkf_device_class;
 
-/* Which numbers of a tile may be set by the caller of a benchmark. */
+/* Which numbers of a tile a benchmark may set. */
 typedef enum vkf_tile_kind {
   VKF_TILE_FIXED,
   VKF_TILE_GEMM,
-  VKF_TILE_MATRIX, /* of whole matrices */
-  VKF_TILE_ROWS    /* tm alone, and bm with it */
+  VKF_TILE_MATRIX, /* multiples of the matrix shape */
+  VKF_TILE_ROWS    /* only tm; bm is the same */
 } vkf_tile_kind;
 
 typedef struct vkf_family {
@@ -38,61 +37,62 @@ typedef struct vkf_family {
 
   /* The family's own conditions; NULL: none. As vkf_kern_fit(). */
   const char *(*fit)(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size);
-  /* Invocations, where the tile says how many; NULL: as the row says, or one subgroup. */
+  /* Invocations of a workgroup, computed from the tile; NULL: the row's `workgroup`, else one subgroup. */
   uint32_t (*workgroup)(const vkf_variant *v);
   uint32_t (*shared_bytes)(const vkf_variant *v);
-  /* Numbers that an invocation keeps at once, counted as the shader's arrays; NULL: few. */
+  /* Registers that an invocation needs, counted from the shader's arrays; NULL: few. */
   uint32_t (*registers)(const vkf_variant *v, const vkf_problem *p);
-  /* Workgroups of a stage; g is {p->rows.rows, 1, 1} before. NULL: that. */
+  /* Sets the workgroups of a stage. On entry g is {p->rows.rows, 1, 1}; NULL: it stays so. */
   void (*grid)(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]);
-  /* Of kernels with a second stage, see vkf_kern_split() and vkf_kern_scratch_bytes(). */
+  /* For kernels with a second stage: see vkf_kern_split() and vkf_kern_scratch_bytes(). */
   uint32_t (*split)(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps);
   uint64_t (*scratch_bytes)(const vkf_variant *v, const vkf_problem *p);
-  /* See vkf_kern_loop_turns(); combine_turns: of the second stage, where there is one. */
+  /* See vkf_kern_loop_turns(); combine_turns: of the second stage, if there is one. */
   uint64_t (*loop_turns)(const vkf_variant *v, const vkf_problem *p);
   uint64_t (*combine_turns)(const vkf_problem *p);
-  /* Changes in *out what its sums do otherwise; NULL: a sum is one accumulator, and nothing is rounded before. */
+  /* Changes *out if the family sums or rounds differently; NULL: a sum is one accumulator, and its inputs are not
+   * rounded. */
   void (*rounding)(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out);
   /* Work per useful element; NULL: 0 on devices with its subgroup size, 1 on others. */
   double (*effort)(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps);
 
   vkf_tile_kind tile;
   uint32_t max_tile; /* the largest tm, and tn of a gemm */
-  uint32_t probed;   /* 1, 2, ...: its place among the candidates of vkf_kern_probe_candidates(); 0: it is none */
+  uint32_t probed;   /* its place (1, 2, ...) in vkf_kern_probe_candidates(); 0: it is not a candidate */
   uint32_t n_texels; /* operands that its texel kernels read through texel buffers */
-  /* Of matmuls: the module that leaves x in scratch memory first, as the family's kernels read it, and the bytes that
-   * VKF_Q8_BLOCK columns of a row take there. NULL: x is read as it is, or, where the weight is in q8, as rows of
-   * float32 from the module quantise. */
+  /* Matmul: the module that first writes x to scratch memory in the family's format, and the bytes of VKF_Q8_BLOCK
+   * columns of a row there. NULL: kernels read x itself or, if the weight is in q8, the float32 rows that the module
+   * quantise writes. */
   const char *round_x;
   uint32_t rounded_block_bytes;
 } vkf_family;
 
 /* ---- counting turns of loops ----------------------------------------------------------------------------------------
  *
- * Counted as gallivm does, which has one counter for all loops of an invocation: a turn is a pass through a loop's end.
- * A loop that tests at its top has one more than it does work, inner loops have theirs in every turn of the outer one,
- * and a loop behind a condition that does not hold is passed once. Loops marked [[unroll]] whose bounds are known when
- * the pipeline is made have none: Mesa unrolls those whatever they cost. Others may be unrolled, too, which only makes
- * it fewer. Invariant: no count falls when a size of the problem grows. op.ops and op.turns run kernels at their limit.
+ * Counts as gallivm does, which has one counter for all loops of an invocation: a turn is a pass through a loop's end.
+ * A loop that tests at its top has one turn more than it does work, an inner loop has its turns in every turn of the
+ * outer one, and a loop under a false condition has one. Loops marked [[unroll]] whose bounds are known when the
+ * pipeline is made have none: Mesa unrolls those at any cost. Others may be unrolled, too, which only lowers the count.
+ * Invariant: no count falls when a size of the problem grows. op.ops and op.turns run kernels at their limit.
  */
 
-/* A loop that tests at its top, of n turns with `inner` turns of other loops in each. */
+/* Returns the count of a loop that tests at its top: n turns, with `inner` turns of other loops in each. */
 static inline uint64_t vkf_turns_of(uint64_t n, uint64_t inner) {
   return n * (1 + inner) + 1;
 }
-/* Of n things, `at_once` a turn. */
+/* The same for n things, `at_once` of them a turn. */
 static inline uint64_t vkf_turns_by(uint64_t n, uint64_t at_once) {
   return vkf_turns_of(VKF_CEIL_DIV(n, VKF_MAX(at_once, 1)), 0);
 }
 
-/* Ends a function of the kind of vkf_kern_fit() with the reason why a kernel does not fit. */
+/* Returns from a function like vkf_kern_fit() with the reason why a kernel does not fit. */
 #define VKF_KERN_REFUSE(...)          \
   do {                                \
     snprintf(why, size, __VA_ARGS__); \
     return why;                       \
   } while (0)
 
-/* The effort of kernels that are never the choice on a device. */
+/* The effort of a kernel that should never be picked on a device. */
 #define VKF_NO_EFFORT 1e30
 
 #endif

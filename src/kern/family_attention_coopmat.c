@@ -1,5 +1,6 @@
-/* coopmat: many queries by cooperative matrices of f16, which keys and values are in (shaders/attention_coopmat.comp).
- * A workgroup has tm rows of queries a subgroup and goes through the keys in tiles of bn. */
+/* coopmat: attention of many queries by cooperative matrices; keys and values are in f16
+ * (shaders/attention_coopmat.comp). Each subgroup of a workgroup has tm rows of queries; the workgroup takes the keys
+ * in tiles of bn. */
 #include "kern/attention.h"
 
 static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
@@ -18,7 +19,7 @@ static uint32_t workgroup(const vkf_variant *v) {
   return v->tile.attention.rows / v->tile.attention.lane_rows * v->subgroup;
 }
 
-/* Products of numbers in f16; sums of at least float32's precision, rounded or cut off. */
+/* Multiplies f16. The sums have at least float32's precision but may be truncated. */
 static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
   (void)p;
   out->x_f16 = true;
@@ -26,7 +27,7 @@ static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *o
   out->key_block = v->tile.attention.keys;
 }
 
-/* Keys and values of the widest heads, whose place the queries have first; scores; weights; the ends of the mask. */
+/* Keys and values of the widest heads (queries are there first); scores; weights; the ends of the mask. */
 static uint32_t shared_bytes(const vkf_variant *v) {
   const uint32_t row = v->max_width / 8 + 1;
   return 16 * (VKF_MAX(2 * v->tile.attention.keys, v->tile.attention.rows) * row +
@@ -34,7 +35,7 @@ static uint32_t shared_bytes(const vkf_variant *v) {
          8;
 }
 
-/* An invocation's part of the queries, of the sums and of a matrix that is multiplied; its scores, twice. */
+/* An invocation's share of the queries, the sums and a matrix operand; its scores, twice. */
 static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t rows = v->tile.attention.lane_rows;
   return (rows * (p->attention.key_width / 2 + p->attention.value_width) + v->matrix.n * v->matrix.k / 2 +
@@ -60,12 +61,11 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
          vkf_turns_of(VKF_CEIL_DIV(value_width, v->matrix.n), vkf_turns_of(v->matrix.n / 4, 0));
 }
 
-/* Beside a product of matrices there is the softmax, some 30 operations a score. Fewer than LEAST rows would leave most
- * of a tile empty. */
+/* The softmax adds some 30 operations a score. Fewer than LEAST rows would leave most of a tile empty. */
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  enum { LANES = 64 /* of a subgroup, whatever it has: a core multiplies as fast with half of them */, LEAST = 32 };
+  enum { LANES = 64 /* counted for a subgroup of any size: a core multiplies as fast with half as many */, LEAST = 32 };
   vkf_problem own;
-  const uint32_t heads = p->attention.heads / vkf_kern_attention_kv_heads(p); /* that are rows of one tile */
+  const uint32_t heads = p->attention.heads / vkf_kern_attention_kv_heads(p); /* which are rows of one tile */
   if (caps->is_cpu || p->attention.queries * heads < LEAST) return VKF_NO_EFFORT;
   const double rows = vkf_kern_workgroups(v, p, caps, &own) * v->tile.attention.rows;
   return vkf_kern_attention_gpu_effort(v, p, caps, rows, 0.4, (double)LANES / v->subgroup);

@@ -8,10 +8,11 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
          vkf_turns_of(vkf_kern_attention_blocks(p), 2 * vkf_turns_of(VKF_KEY_BLOCK, 0));
 }
 
-/* Both start with more than by their speed (0.9 and 1), because pipelines take long to make. That of uniform takes a
- * third of a second and, for a while, 400 MB, too much for a few sentences: it is chosen from 65 queries on. That of
- * uniform-few takes 15 ms longer than that of "heads" even where the driver has it in its cache: from 33 on. Over 1000
- * keys uniform is chosen from 3 queries on: ten, a second turn of a conversation, take an eighth of their time. */
+/* The start costs (10.1 and 8) are higher than the speeds alone would give (0.9 and 1), because the pipelines take long
+ * to make. uniform's takes a third of a second and, for a while, 400 MB, too much for a few sentences: it is picked
+ * from 65 queries on. uniform-few's takes 15 ms longer than that of "heads" even from the driver's cache: it is picked
+ * from 33 on. Over 1000 keys uniform is picked from 3 queries on: ten, a second turn of a conversation, take an eighth
+ * of their time. */
 static double uniform_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   static const vkf_kern_attention_cost cost = {0.15, 0.15, 8, 10.1};
   return vkf_kern_attention_effort(v, p, caps, &cost, vkf_kern_workgroup(v), 4);

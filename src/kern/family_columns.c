@@ -1,4 +1,4 @@
-/* Families whose rows have no sums: embeddings, gates, edits and what moves rows. A workgroup has a row, or a part of
+/* Families of ops without sums over a row: embeddings, gates, edits, moves of rows. A workgroup has a row or a part of
  * one. */
 #include "kern/family.h"
 
@@ -14,12 +14,12 @@ const vkf_family vkf_family_row = {
   .name = name_, .device = VKF_FOR_UNIFORM_LOADS, .place = 0, \
   .reason = "this lavapipe loads vectors from addresses that all lanes share"
 
-/* Columns of an invocation: a workgroup that is alone with a row waits for memory in each turn. */
+/* Columns of an invocation. A workgroup with a whole row would wait for memory in each turn. */
 enum { COLUMNS_EACH = 4 };
 #define COLUMNS(name_) \
   .name = name_, .device = VKF_FOR_GPU, .place = 0, .grid = columns_grid, .reason = "a GPU: a row among workgroups"
 
-/* As wide as it is to the kernel: of edits and of what is appended, too. */
+/* Edits and appends have their width in rows.width, too. */
 static void columns_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   (void)stage;
   g[1] = VKF_CEIL_DIV(p->rows.width, COLUMNS_EACH * vkf_kern_workgroup(v));
@@ -47,7 +47,7 @@ static uint64_t edit_columns_turns(const vkf_variant *v, const vkf_problem *p) {
 
 const vkf_family vkf_family_logit_edit_columns = {COLUMNS("columns"), .loop_turns = edit_columns_turns};
 
-/* Keys, then values, then queries, together the width; each loop may end with a turn that is not full. */
+/* Keys, values and queries have a loop each and share the width; each loop may end in a partial turn. */
 static uint64_t append_turns(const vkf_variant *v, const vkf_problem *p) {
   return vkf_turns_by(p->append.width, VKF_MAX(v->vec, 1) * vkf_kern_workgroup(v)) + 4;
 }
@@ -96,7 +96,7 @@ static const char *fit_pairs(const vkf_variant *v, const vkf_problem *p, const v
   return NULL;
 }
 
-/* Two columns a lane of a key, and of a value. */
+/* A lane has two columns of a key, and of a value, in a turn. */
 static const char *fit_append_moved(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                                     size_t size) {
   const uint32_t step = 2 * v->subgroup;
@@ -107,7 +107,7 @@ static const char *fit_append_moved(const vkf_variant *v, const vkf_problem *p, 
   return NULL;
 }
 
-/* A turn does a head, which has at least so many columns. */
+/* A turn does a head, which has at least 2 * subgroup columns. */
 static uint64_t append_moved_turns(const vkf_variant *v, const vkf_problem *p) {
   return vkf_turns_by(p->append.width, 2 * v->subgroup) + 2;
 }
@@ -115,7 +115,7 @@ static uint64_t append_moved_turns(const vkf_variant *v, const vkf_problem *p) {
 const vkf_family vkf_family_append_moved = {UNIFORM_LOADS("moved"), .fit = fit_append_moved,
                                             .loop_turns = append_moved_turns};
 
-/* Two columns a lane of each half of a head, and of a value. */
+/* A lane has two columns of each half of a head, and of a value. */
 static const char *fit_append_uniform(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                                       size_t size) {
   const uint32_t step = 2 * v->subgroup, half = p->append.half_width;
@@ -129,7 +129,7 @@ static const char *fit_append_uniform(const vkf_variant *v, const vkf_problem *p
   return NULL;
 }
 
-/* Turns that do a head each, of queries and of keys with values. */
+/* A turn does a head: of queries, or of keys with their values. */
 static uint64_t append_uniform_turns(const vkf_variant *v, const vkf_problem *p) {
   (void)v;
   return vkf_turns_by(p->append.width, 2 * p->append.half_width) + 2;

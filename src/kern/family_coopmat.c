@@ -1,19 +1,19 @@
 /* coopmat, coopmat-split, coopmat-halves: tiles in shared memory, multiplied as cooperative matrices of f16
- * (shaders/matmul_coopmat.comp). coopmat-split splits K, which a second dispatch adds up, for grids that would leave
- * cores without work. coopmat-halves has x in f16 from a dispatch before (shaders/round_halves.comp): each tile reads
- * half the bytes of x and rounds nothing. They compete by their effort. */
+ * (shaders/matmul_coopmat.comp). coopmat-split splits K for grids that would leave cores idle; a second dispatch adds
+ * up the parts. coopmat-halves reads x in f16, which a dispatch before it writes (shaders/round_halves.comp): half the
+ * bytes of x, and no rounding in the tiles. They compete by their effort. coopmat2 is below. */
 #include <math.h>
 
 #include "kern/gemm.h"
 
-/* A load takes as long as so many multiply-adds of matrices, beside those of single numbers. */
+/* How many multiply-adds of matrices take as long as one of single numbers. */
 #define MATRIX_FACTOR 32.0
-/* What a core does for a k at least, in the same unit: it waits for the loads of a slice about as long as a tile of
- * 128 x 128 takes for 32 k (an H100: 1.0 us of one, 0.9 of two of 64 x 64, 1.3 of four; an H200: 0.9 us for 64 k of two
- * of 64 x 64 with x rounded before). */
+/* The least work of a core for one k, in the same unit: it waits for the loads of a slice about as long as a tile of
+ * 128 x 128 takes for 32 k (an H100: 1.0 us for one tile, 0.9 for two of 64 x 64, 1.3 for four; an H200: 0.9 us for 64
+ * k of two of 64 x 64 with x rounded before). */
 #define LEAST 1.2e5
 #define LEAST_K 32
-/* The model counts too much for coopmat-halves: on an H200, beside coopmat2, it took this part of that. */
+/* The model overestimates coopmat-halves: on an H200, compared with coopmat2, it took this part of the estimate. */
 #define HALVES 0.84
 
 static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
@@ -28,7 +28,7 @@ static uint32_t workgroup(const vkf_variant *v) {
   return vkf_kern_gemm_workgroup(v) * v->subgroup;
 }
 
-/* Products of numbers in f16; sums of at least float32's precision, rounded or cut off. */
+/* Multiplies f16. The sums have at least float32's precision but may be truncated. */
 static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
   (void)p;
   out->x_f16 = true;
@@ -47,8 +47,8 @@ static uint32_t shared_bytes(const vkf_variant *v) {
   return VKF_MAX(slices, vkf_kern_workgroup(v) / v->subgroup * v->matrix.m * v->matrix.n * 4);
 }
 
-/* An invocation's part of the sums and of the matrices of a step, and its share of the next slice with where that is.
- * The matrices of the step behind arrive where these are done with: compilers take few registers more for them. */
+/* An invocation's share of the sums, of a step's matrices, and of the next slice with its addresses. The next step's
+ * matrices replace those already used, so compilers take few more registers for them. */
 static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t eights = v->tile.gemm.bk / 8, x = VKF_CEIL_DIV(v->tile.gemm.bm * eights, workgroup(v)),
                  w = VKF_CEIL_DIV(v->tile.gemm.bn * eights, workgroup(v));
@@ -63,8 +63,8 @@ static double rounding_effort(const vkf_problem *p, const vkf_caps *caps) {
   return MATRIX_FACTOR * (VKF_GEMM_DISPATCH + 1.5 * VKF_GEMM_PASSED * each);
 }
 
-/* A number of x that was rounded is half as much to read. What deeper slices and the loop of today gain was measured on
- * NVIDIA's devices alone, whose subgroups have 32 lanes and no other size; compilers of others take more registers. */
+/* A rounded number of x is half as much to read. The gain from deeper slices and the present loop was measured on
+ * NVIDIA's devices only, whose subgroups always have 32 lanes; compilers of others take more registers. */
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   if (!v->family->round_x) return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, LEAST, 1);
   const bool is_measured = caps->subgroup_min == 32 && caps->subgroup_max == 32;
@@ -79,7 +79,7 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
          pieces * vkf_turns_by(v->matrix.m * v->matrix.n / 4, v->subgroup);
 }
 
-/* What all have. */
+/* Fields that all three have. */
 #define COOPMAT                                                                                             \
   .device = VKF_FOR_GPU, .place = 3,                                                                        \
   .reason = "a GPU with cooperative matrices, K split or x rounded before where that pays", .fit = fit,     \
@@ -118,9 +118,9 @@ static uint64_t turns_of_slices(const vkf_variant *v, const vkf_problem *p) {
   return vkf_turns_by(vkf_kern_gemm_depth(p), v->tile.gemm.bk);
 }
 
-/* In the unit of the others. An H100 does a k of one tile of 128 x 128 a core in 20 ns, and of two of 64 x 64 in 15, at
- * all sizes that were measured (docs/SPEED.md): so much for a product and so much for a number that is loaded. Its
- * registers hold 256 invocations. Tiles that cross an edge take twice as long, and the others wait for them. */
+/* The costs of a product and of a loaded number, in the unit of the other families, fitted to an H100: at all sizes
+ * that were measured (docs/SPEED.md) a core takes 20 ns for one k of a tile of 128 x 128 and 15 ns of two of 64 x 64.
+ * Its registers hold 256 invocations. A tile that crosses an edge takes twice as long, and the others wait for it. */
 #define TENSOR_PRODUCT 2.3
 #define TENSOR_LOAD 152.0
 #define TENSOR_INVOCATIONS 256

@@ -1,7 +1,8 @@
-/* dot: weights in q8 by integer dot products: blocks of x and w as words in shared memory (shaders/matmul_dot.comp). */
+/* dot: multiplies weights in q8 by integer dot products; blocks of x and w are words in shared memory
+ * (shaders/matmul_dot.comp). */
 #include "kern/gemm.h"
 
-/* Products that an instruction adds up. */
+/* Products that one instruction adds up. */
 #define AT_ONCE 4
 
 static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
@@ -10,12 +11,12 @@ static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_cap
   return vkf_kern_gemm_fit(v, p, caps, why, size);
 }
 
-/* Words of a row of a block, and one more. */
+/* The words of a block and one of padding for each row; the scales of x. */
 static uint32_t shared_bytes(const vkf_variant *v) {
   return ((v->tile.gemm.bm + v->tile.gemm.bn) * (VKF_Q8_BLOCK / 4 + 1) + v->tile.gemm.bm) * 4;
 }
 
-/* Sums and whole numbers, a column of x, and a share of the next block. */
+/* Sums in float and in int, a column of x, a word of w; a share of the next block with a scale. */
 static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t words = (v->tile.gemm.bm + v->tile.gemm.bn) * (VKF_Q8_BLOCK / 4);
   (void)p;
@@ -28,7 +29,7 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   return vkf_turns_by(p->matmul.k, VKF_Q8_BLOCK);
 }
 
-/* The sum of a block is exact. */
+/* Sums of a block are exact. */
 static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
   (void)v, (void)p;
   out->at_once = VKF_Q8_BLOCK;

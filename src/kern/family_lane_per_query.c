@@ -4,7 +4,7 @@
 
 #include "kern/attention.h"
 
-/* A key or value of a head of this width. */
+/* Turns for a key or value of a head of this width. */
 static uint64_t head_turns(uint32_t width) {
   return vkf_turns_by(width, VKF_HEAD_AT_ONCE);
 }
@@ -18,7 +18,7 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint64_t rescale = head_turns_by(p->attention.value_width, vec);
   const uint64_t keys = vkf_turns_of(VKF_KEY_BLOCK, head_turns_by(p->attention.key_width, vec));
   const uint64_t values = vkf_turns_of(VKF_KEY_BLOCK, rescale);
-  const uint64_t spare = 8; /* of a block: llvmpipe was found to take a few more than are in the shader */
+  const uint64_t spare = 8; /* of a block: llvmpipe was found to count a few more than are in the shader */
   return vkf_kern_attention_first_key_turns(p) +
          vkf_turns_of(VKF_CEIL_DIV(p->attention.keys, VKF_KEY_BLOCK), keys + rescale + values + spare) +
          vkf_turns_by(p->attention.key_width, vec) + vkf_turns_by(p->attention.value_width, vec) +
@@ -45,7 +45,7 @@ const vkf_family vkf_family_vec4 = {.name = "vec4",
                                     .effort = vec4_effort,
                                     .n_texels = VKF_ATTENTION_TEXELS};
 
-/* Counted as if all lanes of a vector worked, and some workgroups at least, since few leave cores idle. */
+/* Counts all lanes of each vector and at least four workgroups, because fewer leave cores idle. */
 static double heads_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   static const vkf_kern_attention_cost cost = {0.3, 0.9, 1, 0};
   const uint64_t heads = (uint64_t)p->attention.batch * p->attention.heads;
@@ -70,7 +70,7 @@ static uint64_t weights_turns(const vkf_variant *v, const vkf_problem *p) {
          2 * vkf_turns_by(p->attention.keys, VKF_SCORES_AT_ONCE) + zeros;
 }
 
-/* A software driver works off a workgroup lane by lane, so a small one wastes less; a GPU wants full subgroups. */
+/* A software driver computes a workgroup lane by lane, so a small one wastes less; a GPU wants full subgroups. */
 static double weights_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   (void)p;
   return caps->is_cpu ? vkf_kern_workgroup(v) : 1.0 / vkf_kern_workgroup(v);

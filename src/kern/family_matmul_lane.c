@@ -1,4 +1,4 @@
-/* lane: a subgroup computes tm rows, a lane tn columns; each loads its part and hands it on (shaders/matmul_lane.comp).
+/* lane: a subgroup computes tm rows, a lane tn columns; lanes share what they load (shaders/matmul_lane.comp).
  */
 #include "kern/gemm.h"
 

@@ -1,12 +1,13 @@
 /* uniform: x and w by address; a lane owns a column of each of its vectors (shaders/matmul_uniform.comp). */
 #include "kern/gemm.h"
 
-/* The encoder of a sentence shares its pipelines with the decoder's few rows: each takes time at every start. */
+/* Doubles larger tiles for up to 16 rows, so that a short sentence's encoder uses the pipelines of its decoder: each
+ * takes time at every start. */
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   return (p->matmul.m <= 16 && v->tile.gemm.tm > 4 ? 2 : 1) * vkf_kern_gemm_cpu_effort(v, p, caps);
 }
 
-/* Counts the longest possible rest of K, so that the number never falls when K grows. */
+/* Counts the longest possible remainder of K, so that the count never falls when K grows. */
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   return p->matmul.k / v->tile.gemm.bk + VKF_MIN(p->matmul.k, v->tile.gemm.bk - 1);
 }

@@ -1,4 +1,4 @@
-/* naive: an element an invocation, weights packed in any way (shaders/matmul_naive.comp). */
+/* naive: an invocation computes an element; reads weights in any packing (shaders/matmul_naive.comp). */
 #include "kern/gemm.h"
 
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {

@@ -1,13 +1,13 @@
-/* Families that give a row of their result to a workgroup or to a subgroup, and add up or compare in it: norms,
- * softmax, top-k. */
+/* Families of ops that reduce rows: norms, log-softmax, top-k. A workgroup or a subgroup has a row, or a part of
+ * one. */
 #include "kern/family.h"
 
-/* Turns in which a row's partial sums are added up, at most. */
+/* The most turns in which a row's partial sums are added up. */
 #define TREE_TURNS 8
 #define NO_SHARED "a software driver: a row a subgroup, no shared memory"
 #define SPLIT_ROWS "a GPU: few long rows, each among several workgroups"
 
-/* Rows that are read through texel buffers, four columns each. */
+/* Refuses rows that texel buffers, with four columns a texel, cannot hold. */
 static const char *fit_texels(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
   const uint32_t width = p->rows.width, whole = p->op == VKF_OP_NORM ? p->norm.whole_width : width;
@@ -22,7 +22,7 @@ static const char *fit_texels(const vkf_variant *v, const vkf_problem *p, const 
 
 /* ---- norm -------------------------------------------------------------------------------------------------------- */
 
-/* The columns of other groups and those that are copied, at most. */
+/* Returns the most columns outside of a group: those of other groups, and those that are copied. */
 static uint32_t norm_rest(const vkf_problem *p) {
   return p->norm.whole_width > p->norm.width ? p->norm.whole_width - p->norm.width : 0;
 }
@@ -56,7 +56,7 @@ static uint32_t word_bytes(const vkf_variant *v) {
   return vkf_kern_workgroup(v) * 4;
 }
 
-/* Rows that are read a subgroup at a time, to their end. */
+/* A subgroup reads a row in whole steps, without a remainder. */
 static const char *fit_norm_uniform(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                                     size_t size) {
   (void)caps;
@@ -141,10 +141,10 @@ const vkf_family vkf_family_norm_row = {.name = "row",
 
 /* ---- rows that may be split among workgroups --------------------------------------------------------------------- */
 
-/* Columns of a row that a second dispatch takes as long as. */
+/* How many columns of a row take as long as a second dispatch. */
 enum { COMBINE_COLUMNS = 4096 };
 
-/* Columns of one workgroup after the other. */
+/* Returns the columns that a core does one after the other. */
 static double split_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   vkf_problem own;
   const double groups = vkf_kern_workgroups(v, p, caps, &own), cores = vkf_kern_cores(caps);
@@ -200,14 +200,14 @@ static uint32_t n_softmax_parts(const vkf_problem *p) {
   return VKF_CEIL_DIV(p->rows.width, VKF_SOFTMAX_SPLIT);
 }
 
-/* Both stages: the second one stores the columns that the first one has read. */
+/* The same for both stages: a workgroup of the second stores the columns that one of the first has read. */
 static void softmax_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   (void)v;
   (void)stage;
   g[1] = n_softmax_parts(p);
 }
 
-/* The largest and the sum. */
+/* A maximum and a sum for each part. */
 static uint64_t softmax_scratch(const vkf_variant *v, const vkf_problem *p) {
   (void)v;
   return (uint64_t)p->rows.rows * n_softmax_parts(p) * 8;
@@ -224,8 +224,8 @@ static uint64_t softmax_parts_turns(const vkf_problem *p) {
          vkf_turns_by(VKF_SOFTMAX_SPLIT / VKF_ROW_PARTIALS, VKF_SOFTMAX_AT_ONCE);
 }
 
-/* No more additions on the way of a term than row_sums() says: its part is one chain in each invocation, as are the
- * parts, and two trees are below one of all. */
+/* A term passes through no more additions than row_sums() allows: a chain in its part, a chain of parts, and two trees,
+ * which are less deep than a chain over all partial sums. */
 static void softmax_part_sums(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
   row_sums(v, p, out);
   out->scaled_parts = true;
@@ -267,8 +267,8 @@ static uint64_t top_k_turns(const vkf_variant *v, const vkf_problem *p) {
   return turns_of_columns(p, p->top_k.width, VKF_TOP_K_PIECES);
 }
 
-/* After the first pass a column is put into the list if it is over the k-th largest maximum of groups of columns. These
- * are k columns until the list is full, then the columns of the k - 1 groups with larger maxima. */
+/* The second pass inserts a column into the list if it is over the k-th largest of the groups' maxima. These are k
+ * columns until the list is full, then the columns of the k - 1 groups with larger maxima. */
 static uint64_t top_k_lanes_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint64_t groups = 4 * (uint64_t)v->subgroup, k = p->top_k.k;
   const uint64_t hits = k > groups
@@ -290,7 +290,7 @@ const vkf_family vkf_family_top_k_lanes = {.name = "lanes",
                                            .loop_turns = top_k_lanes_turns,
                                            .n_texels = 1};
 
-/* Columns that one workgroup looks at. */
+/* Columns of one workgroup. */
 enum { TOP_K_SPLIT = 4096 };
 
 static uint32_t top_k_split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
@@ -316,7 +316,7 @@ static void top_k_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *
   if (!stage) g[1] = n_parts(p);
 }
 
-/* A value and its id. */
+/* Values with their ids. */
 static uint64_t top_k_scratch(const vkf_variant *v, const vkf_problem *p) {
   (void)v;
   return (uint64_t)p->top_k.rows * n_parts(p) * p->top_k.k * 8;

@@ -1,5 +1,5 @@
-/* shared, split: tiles of x and w in shared memory (shaders/matmul_shared.comp); split splits K, which a second
- * dispatch adds up, for grids that would leave cores without work. They compete by their effort. */
+/* shared, split: tiles of x and w in shared memory (shaders/matmul_shared.comp). split splits K for grids that would
+ * leave cores idle; a second dispatch adds up the parts. They compete by their effort. */
 #include "kern/gemm.h"
 
 static uint32_t shared_bytes(const vkf_variant *v) {
@@ -22,7 +22,7 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   return vkf_turns_of(VKF_CEIL_DIV(vkf_kern_gemm_depth(p), v->tile.gemm.bk), vkf_turns_of(v->tile.gemm.bk / 4, 0));
 }
 
-/* What both have. */
+/* Fields that both have. */
 #define SHARED                                                                                                     \
   .device = VKF_FOR_GPU, .place = 4, .reason = "a GPU: tiles in shared memory, K split where they fill it better", \
   .fit = vkf_kern_gemm_fit, .workgroup = vkf_kern_gemm_workgroup, .shared_bytes = shared_bytes,                    \

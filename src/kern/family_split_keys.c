@@ -1,5 +1,5 @@
-/* split: bm rows and a part of the keys a workgroup, in clusters of bk lanes (shaders/attention_split.comp); a second
- * dispatch puts the parts together (shaders/attention_combine.comp). */
+/* split: a workgroup has bm rows and a part of the keys, and works in clusters of bk lanes
+ * (shaders/attention_split.comp). A second dispatch combines the parts (shaders/attention_combine.comp). */
 #include "kern/attention.h"
 
 static uint32_t clusters_of(const vkf_variant *v) {
@@ -20,7 +20,7 @@ static uint32_t shared_bytes(const vkf_variant *v) {
   return workgroup(v) * 64 + clusters_of(v) * v->tile.attention.rows * 8;
 }
 
-/* Of each row a lane's part of the query and of the values' sums, its maximum, its sum and a score a key. */
+/* For each row a lane's share of the query and of the values' sums, a maximum, a sum and a score a key. */
 static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t lane = 4 * v->tile.attention.cluster,
                  chunks = VKF_CEIL_DIV(p->attention.key_width, lane) + VKF_CEIL_DIV(p->attention.value_width, lane);
@@ -28,7 +28,7 @@ static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
 }
 
 static uint32_t split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  /* Workgroups that a core should have, so that one can load while another computes; the fewest keys worth one. */
+  /* Workgroups for each core, so that one can load while another computes; the fewest keys worth a workgroup. */
   enum { PER_CORE = 4, LEAST_KEYS = 64 };
   const uint64_t tiles =
       VKF_MAX((uint64_t)vkf_kern_attention_row_tiles(v, p) * vkf_kern_attention_kv_heads(p) * p->attention.batch, 1);

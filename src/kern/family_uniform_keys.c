@@ -15,7 +15,7 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   static const vkf_kern_attention_cost cost = {0.33, 0.33, 1, 0};
-  (void)caps; /* software drivers alone load so */
+  (void)caps; /* only software drivers have such loads */
   return vkf_kern_attention_cpu_effort(v, p, &cost);
 }
 

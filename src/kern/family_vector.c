@@ -1,7 +1,7 @@
 /* vector: few rows; a subgroup computes tm x tn of the result, its lanes along K (shaders/matmul_vector.comp). */
 #include "kern/gemm.h"
 
-/* Multiply-adds in the time that a weight takes to come from memory, where few rows share it. */
+/* Multiply-adds in the time of loading a weight from memory, if few rows share it. */
 #define ROWS_A_WEIGHT 8.0
 
 /* bn / tn groups of columns, and for each of them bk / (4 subgroup) subgroups that share K. */
@@ -9,7 +9,7 @@ static uint32_t workgroup(const vkf_variant *v) {
   return v->tile.gemm.bn / v->tile.gemm.tn * (v->tile.gemm.bk / 4);
 }
 
-/* A sum a lane of the subgroups that share K, four products at a time. */
+/* A sum for each lane of the subgroups that share K, four products at a time. */
 static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
   (void)p;
   out->n_partial = v->tile.gemm.bk / 4;

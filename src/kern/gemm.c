@@ -1,11 +1,11 @@
 /* gemm: see gemm.h.
  *
- * Tiles for GPUs are chosen by a model with a few numbers, which are publicly known of such devices (docs/kernels.md).
- * Measured times (`vkformer tune`) count more than the model.
+ * A model with a few publicly known numbers of such devices chooses the tiles for GPUs (docs/kernels.md). Measured
+ * times (`vkformer tune`) override it.
  */
 #include "kern/gemm.h"
 
-/* What it costs to load a number, in multiply-adds: from shared memory, and from elsewhere. */
+/* The cost of loading a number, in multiply-adds: from shared memory, and from elsewhere. */
 #define SHARED_LOAD 1.0
 #define FAR_LOAD 8.0
 
@@ -101,6 +101,6 @@ double vkf_kern_gemm_gpu_effort(const vkf_variant *v, const vkf_problem *p, cons
                elements = (double)p->matmul.m * p->matmul.n;
   const double combining = own.split ? VKF_GEMM_DISPATCH + (1 + splits) * VKF_GEMM_PASSED * elements / cores : 0;
   const double work = turns * bm * bn * product,
-               taken = VKF_MAX(work, least) + 0.1 * work; /* of tiles that only wait the one with less work */
+               taken = VKF_MAX(work, least) + 0.1 * work; /* among tiles that only wait, less work wins */
   return taken * ((own.split ? own.split : p->matmul.k) + VKF_GEMM_START) + factor * combining;
 }

@@ -1,4 +1,4 @@
-/* What a launch of a variant needs, computed from its row: constants, shared bytes, grid; and how it rounds. */
+/* launch: computes from a variant's row what a dispatch needs (constants, shared bytes, grid) and how it rounds. */
 #include <string.h>
 
 #include "kern/family.h"
@@ -121,7 +121,7 @@ void vkf_kern_rounding(const vkf_variant *v, const vkf_problem *problem, vkf_rou
   out->tiny = 0x1p-100;
 }
 
-/* Cores (a unit with shared memory of its own) of a device that does not say how many it has. */
+/* Cores (units with shared memory of their own) assumed for a device that does not report them. */
 enum { CORES_OF_CARD = 48, CORES_OF_OTHER = 8 };
 
 uint32_t vkf_kern_cores(const vkf_caps *caps) {

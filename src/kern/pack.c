@@ -1,5 +1,5 @@
-/* Packings of weights: where an element is, and the repacking at load. Padding is zero, so that a kernel may multiply
- * with it. shaders/lib/weights.glsl has the same index function. */
+/* pack: where an element of a packed weight is, and the repacking at load. Padding is zero, so that a kernel may
+ * multiply with it. shaders/lib/weights.glsl has the same index function. */
 #include <string.h>
 
 #include "kern/kern.h"
@@ -28,8 +28,8 @@ size_t vkf_kern_packed_bytes(const vkf_weight_packing *p, uint32_t n, uint32_t k
   return vkf_kern_scales_offset(p, n, k) + scales * sizeof(float);
 }
 
-/* Runs of `run` bytes that are side by side in `from`, each `jump` bytes behind the one before in `to`. The sizes that
- * occur are written out, so that each is one load and one store. */
+/* Copies adjacent runs of `run` bytes; each lands `jump` bytes after the one before. The sizes that occur are constants
+ * here, so that a copy is one load and one store. */
 static void scatter(const char *from, size_t n_runs, size_t run, size_t jump, char *to) {
   switch (run) {
     case 4:
@@ -46,15 +46,15 @@ static void scatter(const char *from, size_t n_runs, size_t run, size_t jump, ch
   }
 }
 
-/* n elements of a row, the first of them the first of a run. */
+/* Places n elements of a row, the first of which begins a run. */
 static void place(const vkf_weight_packing *p, size_t size, const char *from, size_t n, char *to) {
-  const size_t v = p->layout == VKF_LAYOUT_W_ROWS ? n : p->k_align; /* these are side by side, then comes a jump */
+  const size_t v = p->layout == VKF_LAYOUT_W_ROWS ? n : p->k_align; /* elements of a run */
   const size_t jump = v * p->columns * size, n_runs = n / v;
   scatter(from, n_runs, v * size, jump, to);
   memcpy(to + n_runs * jump, from + n_runs * v * size, n % v * size);
 }
 
-/* A group of rows is packed a few columns at a time: what that reads and writes stays in the first cache. */
+/* Packs a group of rows a few columns at a time, so that what it reads and writes stays in the L1 cache. */
 void vkf_kern_pack(const vkf_weight_packing *p, uint32_t n, uint32_t k, vkf_format from, const void *rows,
                    void *packed) {
   enum { CHUNK = 64 }; /* a multiple of every k_align */

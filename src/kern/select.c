@@ -1,8 +1,9 @@
-/* Which variant fits a problem, and which one is best: pure functions of table, device facts, tuned times and problem.
+/* select: which variant fits a problem, and which one is best. Pure functions of table, device facts, tuned times and
+ * problem.
  *
- * What was measured decides. Each family says on which class of devices it is the default, and its place among these;
- * no other line of the library asks what a driver is called. Among variants of the best place the one with the least
- * work per useful element wins, then the earlier row.
+ * Measured times decide. Where there are none, the family decides: it says on which class of devices it is the default,
+ * and its place among the defaults. Within a place the variant with the least work per useful element wins, then the
+ * earlier row.
  */
 #include <stdio.h>
 
@@ -12,8 +13,8 @@
 
 /* ---- fit --------------------------------------------------------------------------------------------------------- */
 
-/* Storage buffers that the kernels of an op bind: the step buffer, the operands, the scales of a weight (embed reads
- * them with its words). */
+/* Returns the storage buffers that the kernels of an op bind: the step buffer, the operands, the scales of a weight
+ * (embed reads them with its words). */
 static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
   static const uint32_t operands[VKF_OP_COUNT] = {
       [VKF_OP_EMBED] = 7,      [VKF_OP_MATMUL] = 5,  [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
@@ -21,7 +22,7 @@ static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
       [VKF_OP_LOGIT_EDIT] = 4, [VKF_OP_TOP_K] = 3,   [VKF_OP_ROPE] = 4,      [VKF_OP_RELATIVE_BIAS] = 3,
       [VKF_OP_GATE] = 2,       [VKF_OP_PATCHES] = 2,
   };
-  const uint32_t flag = v->matrix.m == 0 ? 0 : v->op == VKF_OP_ATTENTION ? 2 : 1; /* behind the spans there */
+  const uint32_t flag = v->matrix.m == 0 ? 0 : v->op == VKF_OP_ATTENTION ? 2 : 1; /* attention: spans before it */
   return 1 + operands[v->op] + flag - (v->access == VKF_ACCESS_TEXEL ? v->family->n_texels : 0) +
          (v->op == VKF_OP_APPEND && p->append.turns ? 3 : 0) +
          (v->op != VKF_OP_EMBED && vkf_format_get(p->packing.format)->block);
@@ -43,7 +44,7 @@ static bool has_matrix(const vkf_caps *caps, const vkf_matrix_shape *s) {
 
 static const struct need {
   uint32_t bit;
-  uint32_t checks; /* 1 << vkf_check: those behind it */
+  uint32_t checks; /* bits 1 << vkf_check of the checks that may have removed it */
   const char *name;
 } all_needs[] = {
     {VKF_NEED_SHUFFLE, 1u << VKF_CHECK_OF_SHUFFLE, "subgroup shuffle"},
@@ -93,7 +94,7 @@ static const struct need *missing_need(const vkf_variant *v, const vkf_caps *cap
   return NULL;
 }
 
-/* The end of a reason, if the device has the feature but its check failed. */
+/* Returns the end of a reason, if the device has the feature but its check failed. */
 static const char *checked(const vkf_caps *caps, uint32_t checks) {
   return caps->failed_checks & checks ? " that passes its check (vkformer devices -v)" : "";
 }
@@ -196,7 +197,7 @@ static bool is_of(const vkf_problem *p, const vkf_caps *caps, vkf_device_class d
   }
 }
 
-/* The place of the family among the defaults of its op on this device. */
+/* Returns the family's place among the defaults of its op on this device. */
 static size_t rule_of(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   return is_of(p, caps, v->family->device) ? v->family->place : NO_RULE;
 }
@@ -241,7 +242,7 @@ const char *vkf_kern_reason(const vkf_kern_rank *rank, char *why, size_t size) {
   return why;
 }
 
-/* A kernel for GPUs on a CPU driver: slow there, but it may have turns enough where no other has. */
+/* Finds a kernel for GPUs on a CPU driver: slow there, but within the limit of loop turns where no other may be. */
 static const vkf_variant *last_resort(const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
   char text[256];
   size_t n;
@@ -277,13 +278,13 @@ const vkf_variant *vkf_kern_pick(const vkf_problem *p, const vkf_caps *caps, con
 
 vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, const vkf_tuned *tuned, uint32_t n, uint32_t k,
                                            vkf_format format, const vkf_variant *forced) {
-  enum { NOMINAL_ROWS = 64 }; /* a packing serves every M: small ones share it with this one */
+  enum { NOMINAL_ROWS = 64 }; /* a packing serves every M: that of many rows decides */
   vkf_weight_packing best_packing = {VKF_LAYOUT_W_ROWS, 1, 1, format};
   bool has_best = false;
   size_t best_rule = NO_RULE, n_variants;
   double best_slowdown = 0;
   char why[256];
-  if (forced && forced->op == VKF_OP_MATMUL) { /* it need not be of the table */
+  if (forced && forced->op == VKF_OP_MATMUL) { /* it may be a caller's, which is not in the table */
     const vkf_problem p = {.op = VKF_OP_MATMUL,
                            .matmul = {.m = NOMINAL_ROWS, .n = n, .k = k},
                            .packing = vkf_kern_packing_of(forced, format),
@@ -309,7 +310,8 @@ vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, const vkf_tuned
   return best_packing;
 }
 
-/* The best variant, by the defaults, of the families with this place, when its weight is packed for it. */
+/* Returns the best variant, by the defaults, of the families with this place in the probe, with its own packing of the
+ * weight. */
 static const vkf_variant *best_probed(uint32_t place, vkf_problem *p, const vkf_caps *caps) {
   vkf_kern_rank best = {0}, rank;
   char why[256];

@@ -19,7 +19,7 @@ struct vkf_kern_spirv {
 extern const struct vkf_kern_spirv vkf_kern_spirv_table[];
 extern const size_t vkf_kern_spirv_count;
 
-/* The module of a table such as that one; NULL: it has none of this name. */
+/* Finds a module by name in a table such as that one; NULL: it has none. */
 const struct vkf_kern_spirv *vkf_kern_spirv_find(const struct vkf_kern_spirv *table, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* tile: a row of the variant table with another tile, where its kernel takes tiles as specialization constants. */
+/* tile: gives a row of the table another tile, if its kernel takes tiles as specialization constants. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
     return false;                     \
   } while (0)
 
-/* "bm=96,tm=8" over the tile of *v. */
+/* Changes the tile of *v by a text such as "bm=96,tm=8". */
 static bool parse(const char *text, vkf_variant *v, char *why, size_t size) {
   const struct {
     const char *name;
@@ -39,7 +39,7 @@ bool vkf_kern_tiles(const vkf_variant *v) {
   return v->family->tile != VKF_TILE_FIXED && !v->fixed_tile;
 }
 
-/* Kernels without matrices load slices by fours, and an invocation has registers for so many of them. */
+/* Kernels without matrices load slices by fours, at most VKF_SHARED_MAX_LOADS of them an invocation. */
 static bool loads_slices(const vkf_variant *v, char *why, size_t size) {
   const uint32_t rows = VKF_MAX(v->tile.gemm.bm, v->tile.gemm.bn);
   if (v->tile.gemm.bk % 4) REFUSE("bk is a multiple of 4 in %s kernels, found %u", v->family->name, v->tile.gemm.bk);

@@ -3,22 +3,22 @@
 
 #include <math.h>
 
-/* Below this number of rows every row counts; above it, tiles hardly notice a factor of less than two. */
+/* Below this size every row matters; above it, tiles hardly notice a factor of less than two. */
 #define EXACT_SIZES 16
 
-/* Whatever their formats: the same kernels read them. */
+/* Ignores the formats: the same kernels read them. */
 static bool packings_alike(const vkf_weight_packing *a, const vkf_weight_packing *b) {
   return a->layout == b->layout && a->columns == b->columns;
 }
 
-/* log2(tuned / wanted); infinite if a time of the one says nothing about the other. */
+/* Returns log2(tuned / wanted), or infinity if a time of one size says nothing about the other. */
 static double distance(uint32_t tuned, uint32_t wanted) {
   if (tuned == wanted) return 0;
   if (tuned < wanted || wanted < EXACT_SIZES || tuned > 2 * (uint64_t)wanted) return INFINITY;
   return log2((double)tuned / wanted);
 }
 
-/* What a row of norm or top_k has beside its width. */
+/* Returns the second size of a row of norm or top_k, beside its width. */
 static uint32_t row_number(const vkf_problem *p) {
   return p->op == VKF_OP_NORM ? p->norm.whole_width : p->op == VKF_OP_TOP_K ? p->top_k.k : 0;
 }
@@ -71,7 +71,7 @@ const vkf_tuned_time *vkf_kern_tuned_next(const vkf_tuned *tuned, const vkf_prob
   return NULL;
 }
 
-/* The best time of a matmul problem, of one packing or (NULL) of all; 0: none. */
+/* Returns the best time of a matmul problem, of one packing or (NULL) of all; 0: none. */
 static double best_ns(const vkf_tuned *tuned, const vkf_problem *problem, const vkf_weight_packing *packing) {
   double best = 0;
   for (size_t i = 0; i < tuned->n_times; i++) {

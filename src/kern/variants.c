@@ -28,18 +28,18 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
 
 /* The formats of kernels whose modules read weights in every format. */
 #define ALL_FORMATS ((1u << VKF_FORMAT_COUNT) - 1)
-/* The same of keys and values. */
+/* The same for keys and values. */
 #define CACHE_FORMATS (1u << VKF_FORMAT_F16)
 
-/* What all rows of a kind have; a row adds its own fields. A row with texel access takes the module's "_texel" form. */
+/* The fields of all rows of a kind; a row adds its own. A row with texel access uses the module's "_texel" form. */
 #define ROW(op_, family_, module_) .op = VKF_OP_##op_, .family = &vkf_family_##family_, .module = module_
 
 #define TEXEL .access = VKF_ACCESS_TEXEL
 
 /* matmul: tiles of x and w in shared memory. */
 #define SHARED ROW(MATMUL, shared, "matmul_shared"), .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .formats = ALL_FORMATS
-/* The same with K split, which a second dispatch adds up: for grids that would leave cores without work. With weights
- * in q8 there would be a third, and VKF_MAX_STAGES is 2. */
+/* The same with K split, for grids that would leave cores idle; a second dispatch adds up the parts. Weights in q8
+ * would need a third, and VKF_MAX_STAGES is 2. */
 #define SPLIT_FORMATS (ALL_FORMATS & ~(1u << VKF_FORMAT_Q8))
 #define SPLIT                                                                                    \
   .combine = "matmul_combine", .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .order = VKF_ORDER_FAST, \
@@ -49,29 +49,30 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
 #define VECTOR                                                                                                    \
   .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST, .formats = ALL_FORMATS, \
   ROW(MATMUL, vector, "matmul_vector")
-/* A subgroup computes tm x tn of a workgroup's tile by cooperative matrices of f16, in which 16 bits and fewer fit. */
+/* A subgroup computes tm x tn of a workgroup's tile by cooperative matrices of f16, which hold formats of up to 16
+ * bits. */
 #define COOPMAT_OF(family_, module_, formats_, more_needs)                                                     \
   .vec = 8, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_MATRIX | (more_needs), .order = VKF_ORDER_FAST, \
   .formats = (formats_) & ~(1u << VKF_FORMAT_F32), ROW(MATMUL, family_, module_)
 #define COOPMAT COOPMAT_OF(coopmat, "matmul_coopmat", ALL_FORMATS, 0)
 #define COOPMAT_SPLIT COOPMAT_OF(coopmat_split, "matmul_coopmat_split", SPLIT_FORMATS, 0), .combine = "matmul_combine"
-/* x becomes f16 in a dispatch before. With weights in q8 there would be a third. */
+/* A dispatch before rounds x to f16. Weights in q8 would need a third. */
 #define COOPMAT_HALVES COOPMAT_OF(coopmat_halves, "matmul_coopmat_halves", SPLIT_FORMATS, 0)
-/* x in f16, too. The tile belongs to the workgroup as a whole; tm and tn say how many subgroups that has. */
+/* Reads x in f16, too. The tile belongs to the workgroup as a whole; tm and tn say how many subgroups that has. */
 #define COOPMAT2 COOPMAT_OF(coopmat2, "matmul_coopmat2", 1u << VKF_FORMAT_F16, VKF_NEED_MATRIX2)
 /* A workgroup is one subgroup; a lane computes tm rows of tn columns. */
 #define LANE_OF(module_) \
   ROW(MATMUL, matmul_lane, module_), .vec = 4, .weights = VKF_LAYOUT_W_LANE, .formats = ALL_FORMATS
 #define LANE LANE_OF("matmul_lane"), .needs = VKF_NEED_SHUFFLE
-/* TM is part of the module here: a macro of the shader. */
+/* TM is a macro of the shader here, part of the module. */
 #define LANE_BROADCAST(module_) LANE_OF(module_), .subgroup = 4, .needs = VKF_NEED_BROADCAST, .fixed_tile = true
-/* A lane owns tn columns, one of each vector; x and w by address. With a deeper step
- * the loop has fewer turns, but the pipeline takes longer to make; few rows, which every program has, gain less. */
+/* A lane owns tn columns, one of each vector; reads x and w by address. With a deeper step the loop has fewer turns,
+ * but the pipeline takes longer to make; few rows, which every program has, gain less. */
 #define UNIFORM(module_)                                                                                     \
   .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, .weights = VKF_LAYOUT_W_COLUMNS, \
   .formats = ALL_FORMATS, ROW(MATMUL, matmul_uniform, module_)
 
-/* Blocks of x and w in q8 as words in shared memory, multiplied four numbers at a time. */
+/* Keeps blocks of x and w in q8 as words in shared memory and multiplies four numbers at a time. */
 #define DOT                                                                                  \
   .vec = 4, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_DOT, .order = VKF_ORDER_FAST, \
   .formats = 1u << VKF_FORMAT_Q8, ROW(MATMUL, dot, "matmul_dot")
@@ -80,7 +81,7 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION, family_, module_)
 /* A query a lane, four elements at a time. */
 #define ATTENTION_VEC4 ATTENTION(vec4, "attention_vec4"), .vec = 4
-/* A head of a query a lane, those of all sequences side by side. */
+/* A lane has a head of a query; the heads of all sequences are side by side. */
 #define ATTENTION_HEADS \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_UNIFORM_WIDTH, .vec = 4, ROW(ATTENTION, heads, "attention_heads")
 /* A query a workgroup. */
@@ -89,8 +90,8 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
                                                                    .needs = VKF_NEED_SHARED
 /* A query a subgroup, which is the workgroup. */
 #define SUBGROUP_PER_QUERY(module_) ATTENTION(subgroup_per_query, module_), .vec = 4, .needs = VKF_NEED_SHUFFLE
-/* lane_rows rows by VKF_KEY_BLOCK lanes, each with a key of every block of the tile; the bits are those of the others,
- * so that batch-invariant and reproducible runs have it, too. */
+/* lane_rows rows by VKF_KEY_BLOCK lanes, each with a key of every block of the tile. The bits are those of the other
+ * kernels of class ascending, so batch-invariant and reproducible runs may use it, too. */
 #define ATTENTION_TILES(family_, module_) ATTENTION(family_, module_), .needs = VKF_NEED_GPU | VKF_NEED_SHARED
 /* Rows of several subgroups, each with the rows of one matrix. */
 #define ATTENTION_COOPMAT                                                                                          \
@@ -99,7 +100,7 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
 /* Each workgroup has some rows and a part of the keys, in clusters of lanes; a lane has at most four vectors of a head.
  * Kernels of order class ascending add up the keys of a row in one sum. This one has a sum for each cluster and part,
  * so it is of class fast, and the number of parts may depend on keys, batch, heads and device (vkf_kern_split()): a
- * large batch is cut no finer than the device can use. */
+ * large batch is split no finer than the device can use. */
 #define ATTENTION_SPLIT                                                                                 \
   .combine = "attention_combine", .vec = 4, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_SHUFFLE, \
   .order = VKF_ORDER_FAST, .formats = CACHE_FORMATS, ROW(ATTENTION, split_keys, "attention_split")
@@ -108,7 +109,7 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
   .vec = 4, .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_UNIFORM_WIDTH, .not_reproducible = true,                  \
   ROW(ATTENTION, family_, module_)
-/* A query a subgroup, the same. */
+/* The same with a query a subgroup. */
 #define UNIFORM_KEYS                                                                           \
   .vec = 4, .needs = VKF_NEED_UNIFORM, .access = VKF_ACCESS_ADDRESS, .formats = CACHE_FORMATS, \
   .max_width = VKF_MAX_UNIFORM_WIDTH, .not_reproducible = true, ROW(ATTENTION, uniform_keys, "attention_uniform_keys")
@@ -242,8 +243,8 @@ static const vkf_variant table[] = {
     {VECTOR, .subgroup = 8, .tile.gemm = {.bm = 4, .bn = 2, .bk = 128, .tm = 4, .tn = 2}},
     {VECTOR, .subgroup = 8, .tile.gemm = {.bm = 8, .bn = 16, .bk = 32, .tm = 8, .tn = 4}},
     {VECTOR, .subgroup = 8, .tile.gemm = {.bm = 8, .bn = 4, .bk = 128, .tm = 8, .tn = 4}},
-    /* Two slices where they fit 32 KiB of shared memory, one where they do not or a small device (16 KiB, 128
-     * invocations) should find a tile for many rows (64x64 with 64 invocations), for few (16x64) and between. */
+    /* Two slices if they fit into 32 KiB of shared memory. One if they do not, or in tiles that a small device (16 KiB,
+     * 128 invocations) needs: for many rows (64x64 with 64 invocations), for few (16x64) and between. */
     {SHARED, .tile.gemm = {.bm = 128, .bn = 128, .bk = 16, .tm = 8, .tn = 8, .slices = 1}},
     {SHARED, .tile.gemm = {.bm = 128, .bn = 64, .bk = 16, .tm = 8, .tn = 4, .slices = 2}},
     {SHARED, .tile.gemm = {.bm = 64, .bn = 64, .bk = 16, .tm = 4, .tn = 4, .slices = 2}},
@@ -274,10 +275,10 @@ static const vkf_variant table[] = {
      .tile.attention = {.rows = 32, .keys = 32, .slice = 64, .lane_rows = 4, .lane_keys = 2}},
     {ATTENTION_TILES(tiles, "attention_tiles"), .vec = 4,
      .tile.attention = {.rows = 16, .keys = 32, .slice = 64, .lane_rows = 2, .lane_keys = 2}},
-    /* Devices with 16 KiB of shared memory have it, too. */
+    /* This one also fits into 16 KiB of shared memory. */
     {ATTENTION_TILES(tiles, "attention_tiles"), .vec = 4,
      .tile.attention = {.rows = 32, .keys = 16, .slice = 64, .lane_rows = 4, .lane_keys = 1}},
-    /* A lane of V3D keeps no more. */
+    /* A lane of V3D has no more registers. */
     {ATTENTION_TILES(tiles, "attention_tiles"), .vec = 4,
      .tile.attention = {.rows = 16, .keys = 16, .slice = 64, .lane_rows = 1, .lane_keys = 1}},
     {ATTENTION_TILES(tiles_any, "attention_tiles_any"),
@@ -406,7 +407,8 @@ const char *vkf_kern_module(const vkf_variant *v, uint32_t stage, const vkf_prob
                             char *buffer, size_t size) {
   const bool rounds_x = vkf_kern_rounds_x(v, p), own = stage == rounds_x;
   const vkf_format format = vkf_format_get(p->packing.format)->q8 ? VKF_FORMAT_INT8 : p->packing.format;
-  /* What dispatches leave to each other is float32; behind sums come the scales of rows, where the format has them. */
+  /* Dispatches pass float32 on to each other; one that combines sums also reads the scales of rows, if the format has
+   * them. */
   const bool scales = stage > rounds_x && vkf_format_get(format)->block,
              stored = own ? format != VKF_FORMAT_F32 : scales;
   const char *before = v->family->round_x ? v->family->round_x : "quantise";
