@@ -1,4 +1,4 @@
-/* Arrays that callers hand in, and the safetensors files that they come from and go to. */
+/* Arrays that callers pass in, and files: arrays in safetensors files, and bytes of any file. */
 #include <string.h>
 
 #include "engine/engine.h"
@@ -113,7 +113,7 @@ vkf_status vkf_bytes_read(vkf_context *ctx, const char *path, vkf_result **out) 
   VKF_TRY(vkf_engine_result_create(&ctx->env, &result));
   VKF_TRY(vkf_engine_result_add(result, "bytes", VKF_U8, 1, (const size_t[]){map.bytes + 1}, &data));
   if (map.bytes) memcpy(data, map.data, map.bytes);
-  result->arrays[0].shape[0] = map.bytes; /* the zero byte behind them does not count */
+  result->arrays[0].shape[0] = map.bytes; /* without the zero byte behind them */
 done:
   vkf_file_map_close(&map);
   if (st) vkf_engine_result_destroy(&result);

@@ -1,4 +1,4 @@
-/* See batch_split.h. */
+/* batch_split: see batch_split.h. */
 #include "engine/batch_split.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static size_t bytes_of(const vkf_array *a) {
   return vkf_engine_array_elements(a) * vkf_dtype_bytes(a->dtype);
 }
 
-/* The rows of a and behind them those of b. */
+/* Adds an array with the rows of a, then those of b. */
 static vkf_status join(const vkf_array *a, const vkf_array *b, vkf_result *result) {
   size_t shape[VKF_MAX_RANK];
   void *data = NULL;
@@ -39,7 +39,7 @@ static vkf_status join_results(const vkf_batch_split *split, const vkf_result *a
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
-/* Rows [first, first + n) of each. */
+/* Sets out to rows [first, first + n) of each input, which are not copied. */
 static void cut(const vkf_array *inputs, size_t n_inputs, size_t first, size_t n, vkf_array *out) {
   for (size_t i = 0; i < n_inputs; i++) {
     size_t bytes = vkf_dtype_bytes(inputs[i].dtype);

@@ -1,4 +1,4 @@
-/* batch_split: splits a batch in two, recursively, while one of its tensors exceeds a device limit.
+/* batch_split: splits a batch in two, recursively, while it is too large for the device (env->too_large).
  *
  * The result of a sentence does not depend on the batch around it (orders of sums do not), so only the time changes. A
  * single sentence that is too large is an error.
@@ -10,15 +10,15 @@
 
 typedef struct vkf_batch_split {
   vkf_session *session;
-  /* Runs some of the sentences of the batch. */
+  /* Runs a part of the batch. */
   vkf_status (*run)(void *user, const vkf_array *inputs, size_t n_inputs, vkf_result **out);
   void *user;
 } vkf_batch_split;
 
-/* Whether the failure is that of a tensor larger than the device takes, in a batch that can be split. If so, the
- * failure is cleared. */
+/* Returns whether to split: a batch of two or more failed and env->too_large is set. If so, logs and clears the
+ * failure. */
 bool vkf_engine_split_helps(vkf_session *session, vkf_status status, size_t batch);
-/* Runs all of the inputs. The first axis of inputs and of results is the batch. */
+/* Runs all inputs. The batch is the first axis of inputs and results. */
 vkf_status vkf_engine_split_batch(const vkf_batch_split *split, const vkf_array *inputs, size_t n_inputs,
                                   vkf_result **out);
 

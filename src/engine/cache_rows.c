@@ -23,7 +23,7 @@ void vkf_engine_cache_rows_want(vkf_cache_rows *c, uint32_t slot, uint32_t token
   *place = (vkf_cache_place){.tokens = tokens};
 }
 
-/* The fullest row with room for so many tokens; of empty ones the first. */
+/* Returns the fullest row with room for so many tokens. Ties: the first. */
 static uint32_t find_row(const vkf_cache_rows *c, uint32_t tokens) {
   uint32_t best = c->n;
   for (uint32_t row = 0; row < c->n; row++)

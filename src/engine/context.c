@@ -1,4 +1,4 @@
-/* Contexts: the environment, and the list of devices. No Vulkan call is made before somebody asks for a device. */
+/* Contexts: the environment, and the list of devices. No Vulkan call is made before devices are listed or opened. */
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -38,7 +38,7 @@ vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **ou
   *out = NULL;
   vkf_env_init(&env, NULL);
   st = VKF_PARAMS_READ(&env, vkf_context_params, params, &p);
-  if (st) return st; /* nobody can be told yet */
+  if (st) return st; /* there is no context yet to keep the message */
   vkf_env_init(&env, &p);
   ctx = vkf_env_alloc(&env, 1, sizeof *ctx);
   if (!ctx) return VKF_ERROR_MEMORY;
@@ -80,8 +80,8 @@ vkf_status vkf_engine_instance(vkf_context *ctx) {
                                           .n_icd_files = ctx->n_icd_files};
   vkf_status st = VKF_OK;
   vkf_caps none = {0};
-  if (ctx->limits) st = vkf_tune_limits_apply(&ctx->env, ctx->limits, &none); /* a list of devices opens none of them */
-  /* The loader says nothing of a file that is not there. */
+  if (ctx->limits) st = vkf_tune_limits_apply(&ctx->env, ctx->limits, &none); /* checks the text alone */
+  /* The loader does not report a missing file. */
   for (size_t i = 0; i < ctx->n_icd_files && st == VKF_OK; i++) {
     const char *file = ctx->icd_files[i];
     struct stat facts;
@@ -93,7 +93,7 @@ vkf_status vkf_engine_instance(vkf_context *ctx) {
     vkf_file_map_close(&map);
   }
   if (st == VKF_OK) st = vkf_gpu_instance_create(&ctx->env, &params, &ctx->instance);
-  if (st == VKF_ERROR_NO_DEVICE) { /* no loader: only ref is listed; who asks for Vulkan gets this reason */
+  if (st == VKF_ERROR_NO_DEVICE) { /* no loader: only ref is listed; opening any other device fails with this reason */
     snprintf(ctx->no_loader, sizeof ctx->no_loader, "%s", ctx->env.message);
     vkf_env_clear(&ctx->env);
     st = VKF_OK;

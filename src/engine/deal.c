@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The most keys first; of as many, the first row. */
+/* Orders spans by keys, the most first. Ties: by row. */
 static int compare(const void *a, const void *b) {
   const vkf_span *x = a, *y = b;
   if (x->keys != y->keys) return x->keys < y->keys ? 1 : -1;

@@ -1,4 +1,4 @@
-/* One forward pass and one step of generation as text, a line a block, for `vkformer info --plan`. */
+/* Describes a forward pass and a step of generation as text, a line for each block and node: `vkformer info --plan`. */
 #include <stdio.h>
 #include <vkformer/lab.h>
 
@@ -46,7 +46,7 @@ static vkf_status describe_stage(vkf_session *session, vkf_text *text, vkf_bucke
   return VKF_OK;
 }
 
-/* What the model and these plans hold, by kind, beside what the device counts. */
+/* Lists the bytes of the model and these plans by kind, then what the device counts. */
 static void describe_memory(vkf_session *session, vkf_text *text) {
   const vkf_gpu_device *gpu = session->model->dev->gpu;
   const vkf_plan_cache_bytes bytes = vkf_engine_plan_cache_bytes(&session->plan_cache);

@@ -1,4 +1,4 @@
-/* Devices: choosing one by a selector, opening and adopting it, and its backend. */
+/* Devices: finds one by a selector, opens or adopts it, and makes its backend. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static bool equal(const char *a, const char *b) {
   return strlen(a) == strlen(b) && contains(a, b);
 }
 
-/* Hexadecimal, dashes allowed. */
+/* Parses 32 hexadecimal digits; dashes are skipped. */
 static bool parse_uuid(const char *text, uint8_t uuid[16]) {
   size_t n = 0;
   for (; *text; text++) {
@@ -42,7 +42,7 @@ static bool parse_uuid(const char *text, uint8_t uuid[16]) {
   return n == 32;
 }
 
-/* Larger is better; among software drivers lavapipe, the fastest. */
+/* Larger is better. Lavapipe is the fastest software driver. */
 static int score(const vkf_caps *caps) {
   switch (caps->kind) {
     case VKF_DEVICE_DISCRETE:
@@ -58,7 +58,7 @@ static int score(const vkf_caps *caps) {
   }
 }
 
-/* The best device of a kind: want_cpu, want_gpu and the alias (NULL: any) must match. SIZE_MAX if there is none. */
+/* Returns the best device of the wanted kinds with this alias (NULL: any); SIZE_MAX: there is none. */
 static size_t best_device(const vkf_context *ctx, bool want_gpu, bool want_cpu, const char *alias) {
   size_t best = SIZE_MAX, n = vkf_gpu_instance_count(ctx->instance);
   for (size_t i = 0; i < n; i++) {
@@ -112,10 +112,10 @@ done:
   return st;
 }
 
-/* A number from here on is part of a name, such as 4090. */
+/* Numbers from here on are parts of names, such as 4090. */
 enum { LEAST_OF_NAMES = 100 };
 
-/* *index: of the list, its length for ref. */
+/* *index: of the Vulkan devices; their number for ref. */
 static vkf_status select_device(vkf_context *ctx, const char *selector, size_t *index) {
   static const struct {
     const char *name, *alias;
@@ -173,7 +173,8 @@ static vkf_status lower(void *user, vkf_caps *caps) {
   return ctx->limits ? vkf_tune_limits_apply(&ctx->env, ctx->limits, caps) : VKF_OK;
 }
 
-/* What made and adopted devices have in common; dev->gpu is set, NULL: ref. */
+/* Opens the caches, checks the device and makes its backend, for opened and adopted devices. dev->gpu is set (NULL:
+ * ref). */
 static vkf_status device_init(vkf_device *dev) {
   vkf_context *ctx = dev->ctx;
   vkf_tuning *t = &dev->tuning;
@@ -204,7 +205,7 @@ static vkf_status device_init(vkf_device *dev) {
     if (!ctx->no_checks) VKF_CALL(vkf_tune_probe_kernels(t));
   } else {
     vkf_caps none = {0};
-    VKF_CALL(lower(ctx, &none)); /* the scalar path has no limits, but the name may be wrong */
+    VKF_CALL(lower(ctx, &none)); /* checks the text: the scalar path has no limits */
     VKF_CALL(vkf_ref_backend_create(&ctx->env, &dev->backend));
   }
   vkf_engine_fill_info(dev->gpu ? vkf_gpu_device_caps(dev->gpu) : NULL, &dev->info);

@@ -1,4 +1,4 @@
-/* What a device says of itself. */
+/* What the public functions say of a device. */
 #include <stdio.h>
 #include <string.h>
 

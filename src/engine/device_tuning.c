@@ -1,4 +1,4 @@
-/* The public functions that ask what is known of a device and that add to it. */
+/* Public functions for what is known of a device: its tuned times, its checks, what is cached. */
 #include <vkformer/lab.h>
 
 #include "engine/engine.h"

@@ -35,7 +35,7 @@ uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generatio
   if (positions) fallback = VKF_MIN(fallback, VKF_MAX(positions, (uint64_t)prompt + 1)); /* one id has always room */
   uint64_t limit = vkf_decode_generation_length(config, prompt, fallback);
   if (ends_with_positions && positions) limit = VKF_MIN(limit, positions + 1);
-  /* what a line of a corpus begins with must not end the run: its translation ends with the positions */
+  /* A prefix of one line of a corpus must not fail the whole run: its translation ends with the positions. */
   return translates && prompt > 1 && positions ? VKF_MIN(limit, positions) : limit;
 }
 
@@ -46,7 +46,7 @@ vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_gen
     return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED,
                         "expected a decoder or an encoder-decoder to generate with, found %s (family %s)", kind,
                         info->family);
-  if (!info->has_head) /* as bart-base is on the Hub, whose head is its embeddings */
+  if (!info->has_head) /* such as bart-base on the Hub, whose head is its embeddings */
     return vkf_env_fail(
         session->env, VKF_ERROR_UNSUPPORTED,
         "expected a language model head to generate with, found %s without a head (family %s). If its head is tied to "
@@ -64,8 +64,8 @@ vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_gen
   return vkf_decode_generation_check(config, info->target_vocab);
 }
 
-/* Refuses a request that this machine has no memory for before any of it is taken, because a system that overcommits
- * would end the process later. Counts what the search keeps at least: for each row its logits, its `width` candidates
+/* Refuses a request that needs more memory than this machine has, before it allocates: a system that overcommits would
+ * end the process later. Counts the least that the search keeps: for each row its logits, its k candidates (0: all ids)
  * and its ids with their log-probabilities, with beams three times. */
 static vkf_status check_memory(const vkf_generation *g, uint32_t k, uint32_t longest) {
   const vkf_generation_config *c = g->params.config;
@@ -83,7 +83,7 @@ static vkf_status check_memory(const vkf_generation *g, uint32_t k, uint32_t lon
       has / 1e9, need / 1e9, n_rows, B, c->num_beams, c->num_return_sequences, n_vocab, longest);
 }
 
-/* The cache of the seats, and where their scores go. */
+/* Makes the cache of the seats, and memory for their logits if the host reads them. */
 static vkf_status begin_steps(vkf_generation *g, uint32_t edits, uint32_t k) {
   const vkf_generation_params *p = &g->params;
   const vkf_net_info *info = vkf_model_net_info(g->session->model->net);
@@ -117,7 +117,7 @@ vkf_status vkf_engine_generation_init(vkf_generation *g, vkf_session *session, c
   if (p->limit > UINT32_MAX / 2)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a length limit below 2^31, found %llu",
                         (unsigned long long)p->limit);
-  const uint32_t shortest = 1; /* id of a prompt: a seat is for all requests that may come */
+  const uint32_t shortest = 1; /* id of a prompt: a seat must fit every later request */
   const uint32_t longest = vkf_decode_search_longest(p->limit, info->max_positions, shortest),
                  edits = vkf_decode_max_edits(p->config, longest, p->n_source),
                  k = vkf_decode_search_k(p->config, info->target_vocab, p->scores);
@@ -189,7 +189,7 @@ vkf_status vkf_engine_generation_step(vkf_generation *g) {
   return VKF_OK;
 }
 
-/* With a hint: the format of the cache may be why a score is not a number. */
+/* Adds a hint: the format of the cache may be why a score is not finite. */
 vkf_status vkf_engine_generation_failure(const vkf_generation *g, uint32_t seat) {
   const vkf_env_failure *failure = vkf_decode_batch_failure(&g->batch, seat);
   const vkf_format format = g->session->model->cache_format;

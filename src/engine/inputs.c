@@ -1,4 +1,4 @@
-/* inputs: what a pass over a rectangle of tokens writes before its blocks run, without pads; and the pass. */
+/* inputs: packs a rectangle of tokens without pads, writes it to a plan's inputs and runs the plan. */
 
 #include "engine/opened.h"
 
@@ -62,12 +62,12 @@ bool vkf_engine_has_holes(const vkf_token_grid *grid) {
 /* The inputs of the encoder's rows. */
 typedef struct source_rows {
   int32_t *ids, *types, *positions, *mask; /* [rows] */
-  int32_t *first;                          /* [B]: the rows that a pooled head sees */
+  int32_t *first;                          /* [B]: the first row of each, which a pooled head reads */
   vkf_span *spans, *places;                /* [B] */
   uint32_t n;
 } source_rows;
 
-/* positions: of the whole rectangle. */
+/* Packs the tokens of the spans. positions: of the whole rectangle. */
 static void gather_rows(const vkf_session *session, const vkf_encode_input *in, const int32_t *positions,
                         source_rows *rows) {
   const vkf_token_grid grid = vkf_engine_source_grid(session, in);
@@ -131,7 +131,7 @@ typedef struct target_rows {
   uint32_t n;
 } target_rows;
 
-/* positions: of the whole rectangle. Keys stay at the positions of their tokens, so masks may be rectangles. */
+/* Does the same for the decoder. Keys stay at the positions of their tokens, so masks may be rectangles. */
 static void gather_targets(const vkf_decode_input *in, const vkf_token_grid *grid, const vkf_token_grid *sources,
                            const int32_t *positions, target_rows *rows) {
   for (uint32_t r = 0; r < in->R; r++) {
@@ -152,7 +152,7 @@ static void gather_targets(const vkf_decode_input *in, const vkf_token_grid *gri
   }
 }
 
-/* Writes a [rows][length] mask where the plan reads it, at capacity strides. */
+/* Writes a [rows][length] mask at capacity strides, if the plan reads it. */
 static vkf_status write_mask(vkf_session *session, const vkf_cached_plan *cached, vkf_input input, const vkf_dims *dims,
                              const vkf_token_grid *grid) {
   if (cached->slots[input] == VKF_NO_SLOT) return VKF_OK;

@@ -1,4 +1,4 @@
-/* Opening a model folder on a device, and what can be said of it. */
+/* Opens model folders on a device, and tells what is known of a model. */
 #include <string.h>
 #include <vkformer/lab.h>
 
@@ -8,7 +8,7 @@ vkf_storage vkf_engine_storage_of(vkf_format format) {
   return format < VKF_FORMAT_COUNT ? (vkf_storage)(format + 1) : VKF_STORAGE_AUTO;
 }
 
-/* AUTO: `without`. */
+/* Finds the format of a vkf_storage; AUTO: `without`. caches: only formats that keys and values can have. */
 static vkf_status find_format(vkf_env *env, const char *what, vkf_storage storage, bool caches, vkf_format without,
                               vkf_format *out) {
   char names[64];
@@ -34,7 +34,7 @@ static void destroy(vkf_model **model) {
   *model = NULL;
 }
 
-/* What is needed to report how far loading is, and to keep little of the files in memory. */
+/* What loaded() needs to report progress and to keep little of the files in memory. */
 typedef struct watcher {
   vkf_env *env;
   const vkf_net *net;
@@ -76,7 +76,7 @@ static vkf_status check_source(vkf_env *env, const vkf_file_source *source) {
 }
 
 uint64_t vkf_engine_model_identity(const vkf_model *m) {
-  vkf_model *known = (vkf_model *)m; /* every model is made without const */
+  vkf_model *known = (vkf_model *)m; /* no model is allocated as const */
   uint64_t identity = atomic_load(&known->identity);
   if (identity) return identity;
   identity = VKF_MAX(vkf_model_net_identity(m->net), 1);

@@ -1,4 +1,4 @@
-/* Structs that can grow (vkformer.h): what a caller compiled against another version gives and gets. */
+/* Structs that can grow (vkformer.h): reads and fills those of callers compiled against another version. */
 #include <string.h>
 
 #include "engine/engine.h"

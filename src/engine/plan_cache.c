@@ -15,7 +15,7 @@ typedef struct program_entry {
 struct vkf_bucket {
   vkf_bucket *next;
   vkf_need_sizes sizes;
-  vkf_state *state; /* NULL where the model has none */
+  vkf_state *state; /* NULL: the model is an encoder */
   bool is_own;      /* the state has memory of its own */
   program_entry *entries;
 };
@@ -73,7 +73,7 @@ vkf_plan_cache_bytes vkf_engine_bucket_bytes(const vkf_plan_cache *p, const vkf_
   return bytes;
 }
 
-/* Makes room for one more. */
+/* Frees the least recently used buckets, so that there is room for one more. */
 static void evict(vkf_plan_cache *p) {
   vkf_bucket **c = &p->buckets;
   for (uint32_t n = 1; *c && n < MOST_BUCKETS; n++) c = &(*c)->next;
@@ -84,7 +84,7 @@ static void evict(vkf_plan_cache *p) {
   }
 }
 
-/* The bucket's sizes, with those of `wanted` that belong to a plan. */
+/* Returns the bucket's sizes, with T, out and numbers of rows of `wanted`. */
 static vkf_sizes plan_sizes(const vkf_bucket *c, vkf_sizes wanted) {
   wanted.T = VKF_MAX(wanted.T, 1);
   wanted.B = c->sizes.B;
@@ -94,7 +94,7 @@ static vkf_sizes plan_sizes(const vkf_bucket *c, vkf_sizes wanted) {
   return wanted;
 }
 
-/* n_keys: that were asked for, as messages have it. */
+/* Makes the bucket's caches, if the model has a decoder. n_keys: for messages. max_bytes 0: no bound. */
 static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c, uint32_t n_keys, uint64_t max_bytes) {
   vkf_status st = VKF_OK;
   vkf_plan *plan = NULL;
@@ -121,8 +121,8 @@ done:
   return st;
 }
 
-/* Decoding plans hold no multiple of 16 keys: else all heads begin in one set of the processor's cache, and lanes that
- * go through several heads take each other's lines (Zen 4, 128 heads of 64: 304 keys take 1677 us, 305 take 1237). */
+/* Adds a key to a multiple of 16: else all heads would begin in one set of the processor's cache, and lanes that read
+ * several heads would evict each other's lines (Zen 4, 128 heads of 64: 304 keys take 1677 us, 305 take 1237). */
 static uint32_t apart(uint32_t keys) {
   return keys + (keys % 16 == 0);
 }
@@ -131,7 +131,7 @@ static vkf_need_sizes round_sizes(const vkf_plan_cache *p, const vkf_need_sizes 
   vkf_need_sizes sizes = {vkf_engine_round_rows(need->B), vkf_engine_round_length(need->S), 0,
                           vkf_engine_round_length(need->keys)};
   const uint32_t max = vkf_model_net_info(p->net)->max_positions;
-  if (max) { /* no more than the model's positions, apart from the key that apart() adds */
+  if (max) { /* at most the model's positions, and the key that apart() may add */
     sizes.S = VKF_MIN(sizes.S, max);
     sizes.keys = VKF_MIN(sizes.keys, max);
   }
@@ -200,7 +200,7 @@ static bool same_request(const vkf_plan_request *a, const vkf_plan_request *b) {
          a->renormalize == b->renormalize && a->top_k == b->top_k;
 }
 
-/* *wanted with the sizes that the bucket gives it. */
+/* Returns *wanted with the bucket's sizes. */
 static vkf_plan_request in_bucket(const vkf_bucket *c, const vkf_plan_request *wanted) {
   vkf_plan_request request = *wanted;
   request.capacity = plan_sizes(c, wanted->capacity);
@@ -281,7 +281,7 @@ void vkf_engine_plan_cache_report(const vkf_plan_cache *p) {
         vkf_block_stats s;
         char last[48] = "";
         p->backend->table->block_stats(e->cached.program, b, &s);
-        if (!s.n_records) continue; /* it was planned and never run */
+        if (!s.n_records) continue; /* it was planned, but never ran */
         if (s.ns) snprintf(last, sizeof last, ", last run %.3f ms", (double)s.ns / 1e6);
         vkf_env_log(p->env, VKF_LOG_INFO,
                     "%s B%u S%u R%u T%u: %s: %u dispatches (%u indirect), %u barriers, recorded %u, submitted %llu%s",

@@ -70,7 +70,7 @@ const vkf_array *vkf_result_at(const vkf_result *result, size_t index) {
 const vkf_array *vkf_result_find(const vkf_result *result, const char *name) {
   return result && name ? vkf_engine_array_find(result->arrays, result->n_arrays, name) : NULL;
 }
-/* NULL and 0 where there is none of that type. */
+/* Returns NULL, and 0 as *n, if there is no such array of that type. */
 static const void *elements(const vkf_result *result, const char *name, vkf_dtype dtype, size_t *n) {
   const vkf_array *a = result && name ? vkf_engine_array_find(result->arrays, result->n_arrays, name) : NULL;
   const bool is_there = a && a->dtype == dtype;

@@ -1,13 +1,13 @@
-/* run: one forward pass on given tensors, with outputs named and shaped as transformers has them. */
+/* run: one forward pass on given tensors, with outputs named and shaped as in transformers. */
 #include <math.h>
 #include <string.h>
 
 #include "engine/batch_split.h"
 #include "file/safetensors.h"
 
-/* The inputs of a run, checked; the memory is the run's. */
+/* The checked inputs of a run, which owns their memory. */
 typedef struct run_inputs {
-  size_t source[2], target[2]; /* [B,S], [R,T]; target is 0 without a decoder */
+  size_t source[2], target[2]; /* [B,S], [R,T]; target is 0 in models of one stack */
   int32_t *ids, *mask, *types, *target_ids, *target_mask;
   const float *pixels; /* the caller's */
 } run_inputs;
@@ -20,7 +20,7 @@ static void inputs_finish(vkf_env *env, run_inputs *in) {
   vkf_env_free(env, in->target_mask);
 }
 
-/* The names that an architecture takes, separated by ", ". */
+/* Returns the names of the inputs that the model takes, separated by ", ". */
 static const char *known_inputs(const vkf_net_info *info) {
   if (info->image[0] > 0) return "pixel_values";
   if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER)
@@ -37,7 +37,7 @@ static vkf_status check_types(vkf_session *session, const run_inputs *in) {
   return VKF_OK;
 }
 
-/* Images [B, channels, height, width] of the model's size, as its preprocessor leaves them. */
+/* Checks and takes images [B, channels, height, width] of the model's size, as its preprocessor makes them. */
 static vkf_status pixels_init(vkf_session *session, const vkf_array *arrays, size_t n, run_inputs *in) {
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   const vkf_array *a = vkf_engine_array_find(arrays, n, "pixel_values");
@@ -63,7 +63,8 @@ done:
   return st;
 }
 
-/* What the decoder of classes gets by itself: the source behind the start id (Lewis et al. 2020, section 3.1). */
+/* Makes the decoder's ids for a model of classes: the start id, then the source without its last id (Lewis et al. 2020,
+ * section 3.1). */
 static vkf_status shift_source(const vkf_session *session, run_inputs *in) {
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   const size_t n = in->source[1];
@@ -107,7 +108,7 @@ static vkf_status inputs_init(vkf_session *session, const vkf_array *arrays, siz
                               info->is_pooled ? info->vocab : info->target_vocab);
 }
 
-/* Puts packed rows at the places of their tokens; other places get zeros. */
+/* Moves packed rows to the places of their tokens; other places become zeros. */
 static void spread_rows(const vkf_token_grid *grid, size_t row_bytes, char *rows) {
   size_t from = 0;
   for (uint32_t r = 0; r < grid->rows; r++) from += vkf_engine_token_span(grid, r).length;
@@ -122,8 +123,8 @@ static void spread_rows(const vkf_token_grid *grid, size_t row_bytes, char *rows
   }
 }
 
-/* Puts attention weights [rows,H,queries,keys] of sequences that do not begin at position 0 at the positions of their
- * queries and keys. */
+/* Moves attention weights [rows,H,queries,keys] to the positions of their queries and keys, in sequences that do not
+ * begin at position 0. */
 static void shift_weights(const vkf_token_grid *queries, const vkf_token_grid *keys, size_t H, float *weights) {
   const size_t T = queries->length, S = keys->length;
   for (uint32_t r = 0; r < queries->rows; r++) {
@@ -140,14 +141,15 @@ static void shift_weights(const vkf_token_grid *queries, const vkf_token_grid *k
   }
 }
 
-/* A bias by distance [H, distances], as one by positions [rows,H,length,length]. Farther keys have that of the largest
- * distance; keys behind the query of a causal stack, which sees none of them, that of its own position. */
+/* Adds a bias by distance [H, distances] to the result as one by positions [rows,H,length,length]. Farther keys have
+ * the bias of the largest distance; keys behind the query of a causal stack, which it does not see, that of distance 0.
+ */
 static vkf_status take_bias(vkf_session *session, const vkf_cached_plan *cached, uint32_t slot, const vkf_dims *dims,
                             const size_t shape[4], bool is_causal, vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_slot *s = &cached->plan->slots[slot];
   const size_t H = shape[1], n = shape[2], n_biases = vkf_slot_extent(s, 1, dims),
-               own = is_causal ? n_biases - 1 : n_biases / 2; /* as many before a query as behind it */
+               own = is_causal ? n_biases - 1 : n_biases / 2; /* distance 0: in both directions in the middle */
   void *data = NULL;
   float *biases = vkf_env_alloc(session->env, H * n_biases, sizeof *biases);
   VKF_TRY(biases ? VKF_OK : VKF_ERROR_MEMORY);
@@ -163,7 +165,7 @@ done:
   return st;
 }
 
-/* Parts the last array, [rows,length,2], into two of [rows,length]: where an answer begins, and where it ends. */
+/* Splits the last array, [rows,length,2], into two of [rows,length]: where an answer begins, and where it ends. */
 static vkf_status part_span(vkf_result *result) {
   static const char *const names[] = {"start_logits", "end_logits"};
   const vkf_array both = result->arrays[--result->n_arrays];
@@ -180,15 +182,15 @@ done:
   return st;
 }
 
-/* A pass that ran, and whose tokens its rows and keys are. */
+/* A pass that has run, and the tokens of its rows and keys. */
 typedef struct passed {
   const vkf_cached_plan *cached;
   const vkf_dims *dims;
-  vkf_token_grid tokens, source; /* source: that cross-attention reads */
+  vkf_token_grid tokens, source; /* source: of the cross keys */
   bool is_target, hidden_states;
 } passed;
 
-/* Reads a slot into the result; rows become [rows, length, width]. */
+/* Reads a slot into the result; packed rows become [rows, length, width]. */
 static vkf_status take_output(vkf_session *session, const passed *p, uint32_t slot, vkf_result *result) {
   const vkf_slot *s = &p->cached->plan->slots[slot];
   const size_t rows = p->tokens.rows, length = p->tokens.length;
@@ -198,7 +200,7 @@ static vkf_status take_output(vkf_session *session, const passed *p, uint32_t sl
     const size_t full[] = {rows, vkf_slot_extent(s, 0, p->dims), length, length};
     return take_bias(session, p->cached, slot, p->dims, full, p->is_target, result);
   }
-  bool is_split = s->rank == 2 && s->extent[0].dim != VKF_DIM_B && s->extent[0].dim != VKF_DIM_R; /* a row a sequence */
+  bool is_split = s->rank == 2 && s->extent[0].dim != VKF_DIM_B && s->extent[0].dim != VKF_DIM_R; /* a row a token */
   if (is_split) shape[rank++] = rows;
   for (uint32_t i = 0; i < s->rank; i++) shape[rank++] = vkf_slot_extent(s, i, p->dims);
   if (is_split) shape[1] = length;
@@ -259,8 +261,8 @@ static vkf_status check_finite(const vkf_session *session, const vkf_result *res
   return VKF_OK;
 }
 
-/* The tokens that a head of classes reads: as in transformers the last of each sequence that is no pad, and the first
- * where there is none. Where the model has no pad, the mask says which tokens are. */
+/* Finds the token of each sequence that a head of classes reads: as in transformers the last that is not a pad, or the
+ * first if all are pads. If the model has no pad id, masked tokens count as pads. */
 static void find_last(const vkf_session *session, const vkf_decode_input *in, uint32_t *last) {
   const int32_t pad = vkf_model_net_info(session->model->net)->pad_id;
   for (uint32_t r = 0; r < in->R; r++) {
@@ -271,7 +273,7 @@ static void find_last(const vkf_session *session, const vkf_decode_input *in, ui
   }
 }
 
-/* The same where there is an encoder: the last end of each source. */
+/* Does the same if there is an encoder: finds the last eos_token_id of each source. */
 static vkf_status find_ends(const vkf_session *session, const vkf_encode_input *source, uint32_t *last) {
   for (uint32_t r = 0; r < source->B; r++) {
     const uint32_t end = vkf_engine_last_end(session, source->ids + (size_t)r * source->S, source->S);
@@ -290,7 +292,7 @@ typedef struct run_call {
   vkf_run_output output;
 } run_call;
 
-/* What the call wants of the encoder's pass; the decoder's differs in a few members. */
+/* Returns the call's request for the encoder; run_decode() changes a few members for the decoder. */
 static vkf_plan_request encode_request(const run_call *call, const vkf_need_sizes *caps) {
   const vkf_run_params *params = call->params;
   const bool has_head = vkf_model_net_info(call->session->model->net)->has_head;
@@ -373,8 +375,7 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
   if (info->architecture != VKF_ARCHITECTURE_ENCODER) VKF_TRY(run_decode(session, bucket, request, &target, result));
   if (!call->params->allow_not_finite) VKF_TRY(check_finite(session, result));
 done:
-  /* A batch that a task chose may fit when it is smaller; a batch that the caller of vkf_session_run() chose is an
-   * error. */
+  /* If a task chose the batch, a smaller one may fit. If the caller of vkf_session_run() chose it, it is an error. */
   if (st == VKF_ERROR_DEVICE_MEMORY && call->output != VKF_RUN_ALL) session->env->too_large = true;
   inputs_finish(session->env, &in);
   if (st) vkf_engine_result_destroy(&result);

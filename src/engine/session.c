@@ -27,7 +27,7 @@ static vkf_status make_backend(vkf_session *s) {
   return VKF_OK;
 }
 
-/* Frees all that depends on the model. The session still has it, so that closing it waits. */
+/* Frees all that depends on the model. s->model stays set, so that closing the model waits for this session. */
 static void free_parts(vkf_session *s) {
   vkf_engine_slots_destroy(&s->slots);
   if (s->plan_cache.env) {
@@ -49,8 +49,8 @@ static void destroy(vkf_session **session) {
   *session = NULL;
 }
 
-/* Makes a session known, and busy, so that closing its model waits until it is made. False: the model is being closed.
- */
+/* Adds a session to the context's list, and locks it, so that closing its model waits until it is made. Returns false
+ * if the model is being closed. */
 static bool enter(vkf_session *s) {
   pthread_mutex_lock(&s->ctx->lock);
   const bool is_open = !atomic_load(&s->model->is_closing);
@@ -63,7 +63,7 @@ static bool enter(vkf_session *s) {
   return is_open;
 }
 
-/* Forgets a session that is busy. */
+/* Removes a busy session from the context's list, and unlocks it. */
 static void leave(vkf_session *s) {
   vkf_session **at = &s->ctx->sessions;
   pthread_mutex_lock(&s->ctx->lock);
@@ -125,13 +125,13 @@ done:
 
 void vkf_session_destroy(vkf_session **session) {
   if (!session || !*session || vkf_env_refuses(&(*session)->own, "vkf_session_destroy")) return;
-  pthread_mutex_lock(&(*session)->busy); /* a call of another thread ends first */
+  pthread_mutex_lock(&(*session)->busy); /* waits for a call of another thread */
   free_parts(*session);
   leave(*session);
   destroy(session);
 }
 
-/* Takes a session of the model that runs no call. NULL: each that is left (*n_left) runs one. */
+/* Refuses new calls on the model's sessions. Returns an idle one, locked; NULL: all *n_left sessions run a call. */
 static vkf_session *take_idle(vkf_model *model, size_t *n_left) {
   vkf_context *ctx = model->dev->ctx;
   vkf_session *taken = NULL;
@@ -153,7 +153,7 @@ void vkf_engine_sessions_part(vkf_model *model) {
   for (size_t n_left = 1; n_left > 0;) {
     vkf_session *s = take_idle(model, &n_left);
     if (s) {
-      free_parts(s); /* which logs, and the log may want the context's lock */
+      free_parts(s); /* it logs, and the log callback may take the context's lock */
       s->model = NULL;
       pthread_mutex_unlock(&s->busy);
     } else if (n_left > 0) {

@@ -1,14 +1,13 @@
-/* What every call on a session begins and ends with, and its message. Invariant: a call holds `busy`, so a second
- * thread is refused, and changes nothing.
- */
+/* Begins and ends every call on a session, and returns its message. Invariant: a call holds `busy`, so a second thread
+ * is refused, and changes nothing. */
 #include <stdatomic.h>
 
 #include "engine/opened.h"
 
-/* The session that refused this thread's last call on it, because another thread ran one; NULL: none did. */
+/* The session that refused this thread's last call on it, because another thread used it; NULL: there is none. */
 static _Thread_local struct {
   const vkf_session *session;
-  uint64_t created; /* when: another one may have its address later */
+  uint64_t created; /* its `created`: a later session may have the same address */
 } refusal;
 
 static bool has_refused_me(const vkf_session *s) {
@@ -20,7 +19,7 @@ static const char BUSY[] =
     "each thread";
 static const char CLOSED[] = "expected a session of a model that is open, found one whose model was closed";
 
-/* Why another thread has it: it runs a call, or closes the model. */
+/* Returns why another thread has the lock: it runs a call, or closes the model. */
 static const char *why_busy(vkf_session *s) {
   return atomic_load(&s->is_closing) ? CLOSED : BUSY;
 }
@@ -47,13 +46,13 @@ done:
 }
 
 vkf_status vkf_engine_session_end(vkf_session *s, vkf_status st, vkf_result **result) {
-  if (result && *result) (*result)->env = &s->ctx->env; /* which it does not outlive */
+  if (result && *result) (*result)->env = &s->ctx->env; /* it may outlive the session, not the context */
   pthread_mutex_unlock(&s->busy);
   return st;
 }
 
 vkf_session *vkf_engine_session_look(const vkf_session *session) {
-  vkf_session *s = (vkf_session *)session; /* whose lock is no part of what it shows */
+  vkf_session *s = (vkf_session *)session; /* callers do not see its lock */
   return s && !vkf_env_callback_runs(&s->own) && take(s) ? s : NULL;
 }
 

@@ -18,7 +18,7 @@ static vkf_status allocate(vkf_short_head *h) {
   return h->allowed && h->in_use && h->columns && h->bias ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
-/* Room for so many columns. */
+/* Makes room for h->width columns. */
 static vkf_status grow(vkf_short_head *h) {
   vkf_env *env = h->session->env;
   int32_t *ids = vkf_env_grow(env, h->ids, &h->ids_capacity, h->width, sizeof *ids);
@@ -30,7 +30,7 @@ static vkf_status grow(vkf_short_head *h) {
   return ids && rows && masks ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
-/* The width of a step is one of a few, so that there are few plans. */
+/* Rounds the width of a step to one of a few, so that there are few plans. per_class: columns of the largest class. */
 static uint32_t round_width(const vkf_short_head *h, uint32_t per_class) {
   uint32_t rounded = 4;
   while (rounded < per_class || rounded * h->n_classes < h->least) rounded += VKF_MAX(rounded / 8, 1);
@@ -99,7 +99,7 @@ void vkf_engine_short_head_set(vkf_short_head *h, uint32_t place, const vkf_enco
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
 
-/* The ids in use of the class that has most. */
+/* Returns the number of ids in use in the class that has most. */
 static uint32_t largest_class(const vkf_short_head *h) {
   uint32_t counts[VKF_ROW_PARTIALS] = {0}, most = 0;
   for (uint32_t id = 0; id < h->n_vocab; id++) counts[id % h->n_classes] += vkf_id_set_has(h->in_use, (int32_t)id);

@@ -5,7 +5,7 @@
 
 #include "engine/slots_internal.h"
 
-enum { MOST_TOKENS = 2048 }; /* tokens that a slot holds by default where the model's positions have no end */
+enum { MOST_TOKENS = 2048 }; /* tokens of a slot by default, if the model's positions have no end */
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
@@ -105,7 +105,7 @@ static vkf_status check_finite(const vkf_slots *s, const vkf_sequence *q) {
                       q->n - q->n_read + at / s->n_vocab, (double)q->logits[at]);
 }
 
-/* All that was fed to all slots, side by side. */
+/* Runs all that was fed to all slots, side by side. */
 static vkf_status step(vkf_slots *s) {
   vkf_status st = VKF_OK;
   vkf_batch_step step = {.rows = s->rows};
@@ -217,7 +217,7 @@ vkf_status vkf_session_truncate(vkf_session *session, size_t slot, size_t n) {
   return vkf_engine_session_end(session, st, NULL);
 }
 
-/* The sequence of a slot, for a call that only looks; NULL: there is none, and then nothing to end. */
+/* Begins a call that only reads, and returns the sequence of a slot. NULL: there is none, and no call to end. */
 static const vkf_sequence *look(const vkf_session *session, size_t slot, vkf_session **looking) {
   vkf_session *s = vkf_engine_session_look(session);
   if (s && s->slots && slot < s->slots->n) {

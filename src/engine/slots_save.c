@@ -1,7 +1,7 @@
-/* Slots as bytes, and from slot to slot: the caches of keys and values through the host.
+/* Saves slots as bytes, restores them, and copies slots; keys and values go through the host.
  *
- * Saved bytes are a header, the ids, the ids of the source, then of every cache its rows of the slot's keys as float32,
- * in the byte order of the machine. Refuses bytes that are damaged, of another model, or of another format.
+ * Saved bytes are a header, the ids, the ids of the source, then the slot's rows of every cache as float32, in the byte
+ * order of the machine. Refuses bytes that are damaged, of another model, or of another format.
  */
 #include <string.h>
 
@@ -20,13 +20,13 @@ typedef struct header {
 
 /* ---- caches ------------------------------------------------------------------------------------------------------ */
 
-/* The sizes at which the caches of a slot have n keys. */
+/* Returns the sizes at which the caches of a slot have n keys. */
 static vkf_dims dims_of(size_t n, size_t n_source) {
   return vkf_dims_make(&(vkf_sizes){
       .B = 1, .S = (uint32_t)VKF_MAX(n_source, 1), .R = 1, .T = 1, .past = (uint32_t)VKF_MAX(n, 1) - 1, .out = 1});
 }
 
-/* Whether this slot of the plan is a cache that holds anything at these numbers of keys. */
+/* Returns whether this slot of the plan is a cache that holds anything if there are so many keys. */
 static bool is_kept(const vkf_slot *slot, size_t n, size_t n_source) {
   if (slot->kind != VKF_SLOT_STATE) return false;
   const uint32_t state = slot->index % VKF_STATE_PARTS;
@@ -57,7 +57,7 @@ static vkf_status move_caches(vkf_slots *s, const vkf_sequence *q, const vkf_cac
   return VKF_OK;
 }
 
-/* Slot q gets these ids and caches. A failure of the device empties it. */
+/* Gives slot q these ids and caches. If the device fails, the slot is empty. */
 static vkf_status fill(vkf_slots *s, vkf_sequence *q, const int32_t *ids, size_t n, const int32_t *source,
                        size_t n_source, const float *numbers) {
   const vkf_cached_plan *cached = NULL;
@@ -186,7 +186,7 @@ static const char *storage_name(uint32_t storage) {
   return storage == VKF_STORAGE_AUTO ? "auto" : "no format";
 }
 
-/* That a whole slot belongs here. */
+/* Checks that a saved slot is of this model, with these formats and sizes. */
 static vkf_status check_fits(vkf_slots *s, const header *h) {
   const vkf_session *session = s->session;
   const uint32_t weights = (uint32_t)vkf_engine_storage_of(session->model->weight_format),
@@ -220,7 +220,7 @@ static vkf_status restore(vkf_slots *s, vkf_sequence *q, const char *bytes, size
   vkf_env *env = s->session->env;
   const vkf_net_info *info = vkf_model_net_info(s->session->model->net);
   header h;
-  int32_t *words = NULL; /* aligned */
+  int32_t *words = NULL; /* all behind the header, aligned */
   VKF_TRY(check_whole(env, bytes, n, &h));
   VKF_TRY(check_fits(s, &h));
   words = vkf_env_alloc(env, n - sizeof h, 1);

@@ -6,7 +6,7 @@
 #include "engine/batch_split.h"
 #include "engine/deal.h"
 
-enum { MOST_ROWS = 256, MOST_ROWS_OF_GPU = 512 }; /* of a submit, unless there are more slots */
+enum { MOST_ROWS = 256, MOST_ROWS_OF_GPU = 512 }; /* ids of a submit, unless there are more slots */
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -50,8 +50,8 @@ static vkf_status allocate(vkf_steps *s) {
   return s->values && s->top_ids ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
-/* Bytes that a cache may take: what the caller of the session said, else what the device has left, with the cache that
- * it replaces. 0: no bound. */
+/* Returns the most bytes that a cache may take: kv_cache_bytes of the session, else what the device has left, with the
+ * caches that it replaces (is_own: none). 0: no bound. */
 static uint64_t bound_of(const vkf_session *session, bool is_own) {
   const vkf_gpu_device *gpu = session->model->dev->gpu;
   if (session->kv_cache_bytes || !gpu) return session->kv_cache_bytes;
@@ -127,14 +127,14 @@ static uint32_t round_up(uint32_t n, uint32_t most) {
   return VKF_MIN(rounded, most);
 }
 
-/* Rows [first, first + n). */
+/* Returns rows [first, first + n), which are not copied. */
 static vkf_encode_input rows_of(const vkf_encode_input *in, uint32_t first, uint32_t n) {
   const size_t at = (size_t)first * in->S;
   return (vkf_encode_input){
       .B = n, .S = in->S, .ids = in->ids + at, .mask = in->mask ? in->mask + at : NULL, .places = in->places + first};
 }
 
-/* Encodes the sources in two halves if the device has no room for all of them. */
+/* Encodes the sources in two halves, because the device has no room for all of them. */
 static vkf_status encode_halves(vkf_steps *s, const vkf_encode_input *in) {
   const uint32_t half = in->B / 2;
   const vkf_encode_input first = rows_of(in, 0, half), second = rows_of(in, half, in->B - half);
@@ -170,11 +170,11 @@ vkf_status vkf_engine_steps_encode(vkf_steps *s, const vkf_encode_input *in) {
 
 /* ---- one submit -------------------------------------------------------------------------------------------------- */
 
-/* Rows [first, first + n) of a step; of the last row possibly only its first ids. */
+/* Rows [first, first + n) of a step; of the last row perhaps only its first ids. */
 typedef struct submit {
   uint32_t first, n;
-  uint32_t n_ids, n_last;           /* of all, of the last row */
-  uint32_t longest, keys, n_source; /* ids of a row, keys of a slot and of a source: the most */
+  uint32_t n_ids, n_last;           /* of all rows, of the last row */
+  uint32_t longest, keys, n_source; /* the most ids of a row, keys of a slot, keys of a source */
   uint32_t n_out;                   /* ids whose scores are wanted */
   bool has_logits;
 } submit;
@@ -184,7 +184,7 @@ static uint32_t outs_of(const vkf_search_row *row, uint32_t n_ids) {
   return n_ids > others ? n_ids - others : 0;
 }
 
-/* The first key of a row's sequence in its row of the cache. */
+/* Returns the first key of a row's sequence in its row of the cache. */
 static uint32_t first_key(const vkf_steps *s, const vkf_search_row *row) {
   return s->cache_rows.n ? s->cache_rows.places[row->slot].first : 0;
 }
@@ -205,17 +205,17 @@ static submit cut(const vkf_steps *s, const vkf_batch_step *step, uint32_t first
   return part;
 }
 
-/* Of row r of a submit: how many of its ids are in it. */
+/* Returns how many ids of row r are in the submit. */
 static uint32_t ids_of(const submit *part, const vkf_search_row *row, uint32_t r) {
   return r + 1 < part->n ? row->n : part->n_last;
 }
 
-/* A plan for fewer rows wants matmuls of smaller tiles, of which a software driver makes three in 0.13 s (Mesa 26,
- * Zen 5). In that time the cores do 30 GFLOP. A step of one or two rows in tiles of six wastes 10 flop for each
- * parameter, so the smaller plan pays for its making after about so many. */
+/* A plan for fewer rows needs matmul kernels of smaller tiles. A software driver takes 0.13 s to make three of them
+ * (Mesa 26, Zen 5); in that time the cores do 30 GFLOP. A step of one or two rows in tiles of six wastes 10 flop for
+ * each parameter, so the smaller plan pays off after about so many parameters. */
 #define FEW_ROWS_READ UINT64_C(3000000000)
 
-/* The request of a part of a step, if its single ids have a plan for so many rows. */
+/* Returns the request of a submit. singles: the rows of its plan if each row has a single id. */
 static vkf_plan_request request_of(const vkf_steps *s, const submit *part, uint32_t singles) {
   vkf_plan_request request = s->request;
   const uint32_t R = s->caps.R,
@@ -233,9 +233,9 @@ static vkf_plan_request request_of(const vkf_steps *s, const submit *part, uint3
   return request;
 }
 
-/* There are plans for single ids in all slots, in a fourth of them, and so on, for when few are left. On a software
- * driver a step of few rows takes a plan for more that has run, until one of its own pays. The bits are the same,
- * because kernels of software drivers add up in one order. */
+/* Finds or makes the plan of a submit. Single ids have plans for all slots, for a fourth of them, and so on, for when
+ * few are left. On a software driver a step of few rows uses a plan for more rows that has already run, until one of
+ * its own pays off. The bits are the same, because kernels of software drivers add up in one order. */
 static vkf_status get_plan(vkf_steps *s, const submit *part, const vkf_cached_plan **out) {
   const vkf_model *model = s->session->model;
   vkf_plan_cache *cache = &s->session->plan_cache;
@@ -254,7 +254,7 @@ static vkf_status get_plan(vkf_steps *s, const submit *part, const vkf_cached_pl
   return vkf_engine_plan_get(cache, s->bucket, &request, out);
 }
 
-/* What the rows of a submit are and where they keep it. */
+/* Sets the ids, positions, spans and out_rows of a submit. */
 static void describe_rows(vkf_steps *s, const vkf_batch_step *step, const submit *part) {
   uint32_t at = 0, n_out = 0;
   for (uint32_t r = 0; r < part->n; r++) {
@@ -277,7 +277,7 @@ static void describe_rows(vkf_steps *s, const vkf_batch_step *step, const submit
   }
 }
 
-/* The edits of one submit's rows; the step had n_before rows with scores before them. */
+/* Writes the edits of one submit's rows. The step had n_before rows with scores before them. */
 static vkf_status write_edits(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
                               const vkf_batch_step *step, const submit *part, uint32_t n_before) {
   const vkf_plan_cache *p = &s->session->plan_cache;
@@ -293,7 +293,7 @@ static vkf_status write_edits(vkf_steps *s, const vkf_cached_plan *cached, const
                                        s->short_head ? s->edits : step->edits + first);
 }
 
-/* The rows of the head, and a mask for each id whose scores are wanted. */
+/* Writes the rows of the head, unless the plan's memory has them, and a mask for each id whose scores are wanted. */
 static vkf_status write_short_head(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
                                    const vkf_batch_step *step, const submit *part) {
   const vkf_plan_cache *p = &s->session->plan_cache;
@@ -314,7 +314,7 @@ static vkf_status write_short_head(vkf_steps *s, const vkf_cached_plan *cached, 
 static vkf_status write_inputs(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
                                const vkf_batch_step *step, const submit *part) {
   const vkf_plan_cache *p = &s->session->plan_cache;
-  vkf_dims all = *dims; /* of the mask every source */
+  vkf_dims all = *dims; /* the mask is written whole */
   all.v[VKF_DIM_S] = s->caps.S;
   describe_rows(s, step, part);
   if (cached != s->short_plan) s->short_plan = NULL; /* plans take turns with one memory */
@@ -331,7 +331,7 @@ static vkf_status write_inputs(vkf_steps *s, const vkf_cached_plan *cached, cons
   return vkf_engine_write_input(p, cached, VKF_INPUT_OUT_ROWS, dims, s->out_rows);
 }
 
-/* All scores of a submit by id, which with a short list are there by column. */
+/* Reads all scores of a submit by id. With a short list they are on the device by column. */
 static vkf_status read_by_id(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims, const char *output,
                              float *to) {
   const vkf_backend_table *backend = s->session->plan_cache.backend->table;
@@ -344,12 +344,12 @@ static vkf_status read_by_id(vkf_steps *s, const vkf_cached_plan *cached, const 
   return VKF_OK;
 }
 
-/* The logits of a submit to where its rows want them. */
+/* Reads the logits of a submit to where its rows want them. */
 static vkf_status read_logits(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
                               const vkf_batch_step *step, const submit *part) {
   const vkf_search_row *rows = step->rows + part->first;
   float *from = s->rows;
-  for (uint32_t r = 0; part->n_out == 1 && r < part->n; r++) /* of one row directly */
+  for (uint32_t r = 0; part->n_out == 1 && r < part->n; r++) /* a single row directly */
     if (outs_of(&rows[r], ids_of(part, &rows[r], r))) from = rows[r].logits;
   if (part->n_out > 1) VKF_CALL(vkf_engine_steps_need_logits(s, part->n_out));
   if (part->n_out > 1) from = s->rows;
@@ -382,7 +382,7 @@ static vkf_status read_results(vkf_steps *s, const vkf_cached_plan *cached, cons
   return VKF_OK;
 }
 
-/* The rows of a submit that has run. */
+/* Advances the rows of a submit that has run. */
 static void move_on(vkf_steps *s, const vkf_batch_step *step, const submit *part) {
   for (uint32_t r = 0; r < part->n; r++) {
     vkf_search_row *row = &step->rows[part->first + r];
@@ -397,8 +397,8 @@ static void move_on(vkf_steps *s, const vkf_batch_step *step, const submit *part
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
-/* Sets the ancestry: each row goes on from the row of the last step that `order` names, or forks from one that begins.
- */
+/* Sets the ancestry: each row r continues the row of slot order[r] in the last step, or forks from that slot, whose row
+ * begins in this step. */
 static void reorder(vkf_steps *s, const vkf_batch_step *step) {
   const size_t stride = s->caps.keys;
   for (uint32_t r = 0; r < step->n_rows; r++) {
@@ -414,7 +414,7 @@ static void reorder(vkf_steps *s, const vkf_batch_step *step) {
   for (uint32_t r = 0; r < step->n_rows; r++) s->row_of[step->rows[r].slot] = r;
 }
 
-/* The next submit and its plan, with fewer rows if the device has no room for so many. */
+/* Finds the next submit and its plan, with fewer ids if the device has no room for so many. */
 static vkf_status prepare(vkf_steps *s, const vkf_batch_step *step, uint32_t first, submit *part,
                           const vkf_cached_plan **cached) {
   for (;;) {

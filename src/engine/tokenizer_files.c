@@ -1,5 +1,5 @@
-/* Opens the files of a folder that make up a tokenizer, together. A file that is missing is left out; a file that
- * cannot be read is an error. */
+/* Opens the tokenizer of a model folder from its files. A missing file is left out; a file that cannot be read is an
+ * error. */
 #include <string.h>
 
 #include "engine/opened.h"
@@ -31,7 +31,7 @@ static vkf_status open_file(opened_files *files, const char *name, vkf_text_file
   return VKF_OK;
 }
 
-/* The file names that SentencePiece models have in model folders. */
+/* Opens the first SentencePiece model that there is, by the names that they have in model folders. */
 static vkf_status open_spm(opened_files *files, vkf_text_files *out) {
   static const char *const names[] = {"source.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model"};
   for (size_t i = 0; i < VKF_COUNT(names) && !out->spm.data; i++) VKF_CALL(open_file(files, names[i], &out->spm));
@@ -46,7 +46,7 @@ static vkf_status open_older(opened_files *files, vkf_text_files *out) {
   return open_file(files, "vocab.txt", &out->words);
 }
 
-/* *why: the caller's; NULL: there is one. */
+/* *why: why there is none, freed by the caller; NULL: there is one. */
 static vkf_status open_tokenizer(vkf_env *env, const vkf_file_source *source, vkf_text_tokenizer **out, char **why) {
   vkf_status st = VKF_OK;
   opened_files opened = {.env = env, .source = source};
@@ -63,7 +63,7 @@ static vkf_status open_tokenizer(vkf_env *env, const vkf_file_source *source, vk
     vkf_text text;
     char message[sizeof env->message];
     memcpy(message, env->message, sizeof message);
-    vkf_env_clear(env); /* what fails from here on is the first cause */
+    vkf_env_clear(env); /* a failure from here on counts as the first */
     vkf_text_init(&text, env);
     vkf_text_printf(&text, "%s: %s", vkf_file_source_name(source), message);
     *why = text.data;
