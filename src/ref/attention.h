@@ -1,21 +1,21 @@
-/* attention: what the files of attention know of one query of one head. */
+/* attention: what the files of attention share. */
 #ifndef VKF_REF_ATTENTION_H
 #define VKF_REF_ATTENTION_H
 
 #include "ref/internal.h"
 
-/* One query of one head. Arrays over the keys. */
+/* One query of one head. Arrays have n_keys elements. */
 typedef struct vkf_ref_query {
   const vkf_call *call;
   const vkf_attention_params *p;
   vkf_span span; /* of sequence seq */
   uint32_t seq, t, head, n_keys;
-  double *score, *score_error; /* error bounds, where they are wanted */
+  double *score, *score_error; /* errors: bounds, if they are wanted */
   double *weight;              /* exp(score - max) */
   double *weight_error;        /* relative, of the computed weight */
   bool *seen;
   double max, max_error, sum, sum_error;
-  double magnitude; /* the largest of what a score adds up */
+  double magnitude; /* the largest sum of |terms| of a score */
 } vkf_ref_query;
 
 static inline uint32_t vkf_ref_slot_of(const vkf_ref_query *q, uint32_t key) {
@@ -30,18 +30,18 @@ static inline const float *vkf_ref_kv_row(const vkf_ref_query *q, int input, uin
          (q->span.first + key) * v->stride[2];
 }
 
-/* The row of q and of the result. */
+/* Returns the row of q and of the result. */
 static inline size_t vkf_ref_query_row(const vkf_ref_query *q) {
   return (size_t)q->span.row + q->t;
 }
 
-/* Does the mask have this key? */
+/* Returns whether the mask has this key. */
 static inline bool vkf_ref_has_key(const vkf_ref_query *q, uint32_t key) {
   const vkf_view *mask = &q->call->in[VKF_ATTENTION_MASK];
   return !mask->data || vkf_ref_ints(mask, q->span.slot)[q->span.first + key] != 0;
 }
 
-/* The additive bias of a key; `bias` may be that of the errors. */
+/* Returns the additive bias of a key; `bias` may also hold its errors. */
 static inline double vkf_ref_bias_of(const vkf_ref_query *q, const vkf_view *bias, uint32_t key) {
   const vkf_attention_params *p = q->p;
   const float *plane = (const float *)bias->data + (p->bias_per_head ? q->head : 0) * bias->stride[0];
@@ -58,12 +58,12 @@ static inline bool vkf_ref_sees(const vkf_ref_query *q, uint32_t key) {
   return vkf_ref_has_key(q, key);
 }
 
-/* Stores the query's row, or with `values` unset its weights, by the arithmetic of the reproducible mode. numbers: room
- * for n_keys scores and value_width sums. It computes q->seen itself. */
+/* Stores the query's row, or without `values` its weights, in the arithmetic of the reproducible mode. numbers: room
+ * for n_keys scores and value_width sums. Sets q->seen. */
 void vkf_ref_query_reproducible(vkf_ref_query *q, bool values, float *numbers);
 
-/* Stores how far the row, or with `values` unset the weights, moves at most into `out`, which is strided as the result.
- * q: its scores and weights are found; any: it has a key. e: a query over the errors of the inputs. acc: room for
+/* Stores in `out`, which has the strides of the result, how far the row, or without `values` the weights, can move. q
+ * must have its scores and weights; any: it has a key. e: a query over the errors of the inputs. acc: room for
  * value_width numbers. */
 void vkf_ref_query_propagate(vkf_ref_query *q, vkf_ref_query *e, bool any, bool values, double *acc, float *out);
 

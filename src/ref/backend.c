@@ -1,7 +1,7 @@
-/* backend: runs plans by the references, node by node.
+/* backend: runs plans with the references, node by node.
  *
- * Owns float32 rows of the weights, and for every slot an array at capacity. No memory is shared and nothing is
- * optimised. Invariant: results and errors are as op/backend.h says, so the engine cannot tell it from a device.
+ * Weights are float32 rows, and every slot is an array at capacity. No memory is shared and nothing is optimised.
+ * Invariant: results and errors are as op/backend.h says, so the engine cannot tell it from a device.
  */
 #include <string.h>
 
@@ -24,7 +24,7 @@ struct vkf_state {
 struct vkf_program {
   vkf_env *env;
   const vkf_plan *plan;
-  void **bases; /* of every slot; constants, weights and states belong to others */
+  void **bases; /* of every slot; constants that are not let in, weights and states belong to others */
   uint64_t bytes;
   vkf_backend *backend;
   uint64_t *node_ns; /* of the last run */
@@ -35,7 +35,7 @@ static bool owned(const vkf_slot *slot) {
   return slot->kind == VKF_SLOT_TEMP || slot->kind == VKF_SLOT_INPUT;
 }
 
-/* A constant of which the program has a copy, let in. */
+/* Returns whether the slot is a constant of which the program has a copy that was let in (vkf_format_let_in()). */
 static bool is_let_in(const vkf_backend *backend, const vkf_slot *slot) {
   return backend->reproducible && slot->kind == VKF_SLOT_CONSTANT && slot->dtype == VKF_F32;
 }
@@ -164,7 +164,7 @@ static void program_destroy(vkf_program **program) {
   *program = NULL;
 }
 
-/* Where the data of a slot are; allocates those that belong to the program. */
+/* Sets where the data of a slot are; allocates those that belong to the program. */
 static vkf_status bind_slot(vkf_program *p, uint32_t index, vkf_weights *weights, vkf_state *state) {
   const vkf_slot *slot = &p->plan->slots[index];
   vkf_env *env = p->env;
@@ -228,7 +228,7 @@ static uint64_t program_bytes(const vkf_program *program) {
   return program->bytes;
 }
 
-/* Of a matrix at capacity strides what the sizes cover; `data` may end there. */
+/* Copies what the sizes cover of a matrix with capacity strides; `data` may end there. */
 static void write_covered(const vkf_slot *slot, const vkf_dims *dims, const char *data, char *to) {
   const size_t stride = 4 * (size_t)slot->extent[1].cap, bytes = 4 * (size_t)vkf_slot_extent(slot, 1, dims);
   for (uint32_t r = 0; r < vkf_slot_extent(slot, 0, dims); r++) memcpy(to + r * stride, data + r * stride, bytes);
@@ -260,7 +260,7 @@ static vkf_status program_read(vkf_program *p, uint32_t slot, const vkf_dims *di
   return VKF_OK;
 }
 
-/* Element `at` of a cache's first extent, which is `one`. */
+/* Returns where element `at` of a cache's first extent begins. one: the slot of one such element. */
 static float *base_of(const vkf_program *p, uint32_t slot, uint32_t at, const vkf_slot *one) {
   return (float *)p->bases[slot] + at * vkf_slot_elements(one);
 }
@@ -311,7 +311,7 @@ static void program_block_stats(const vkf_program *p, uint32_t block, vkf_block_
   *out = p->stats[block];
 }
 
-/* Double sums rounded once: far inside the bound of any device that rounds like this. */
+/* Sums in double that are rounded once are far within the bounds of this rounding. */
 static const char *program_node_variant(const vkf_program *p, uint32_t node, vkf_rounding *rounding) {
   (void)p;
   (void)node;

@@ -1,4 +1,4 @@
-/* bounds: the pieces that the references and their bounds are made of (docs/numerics.md). */
+/* bounds: the parts of the references and of their bounds (docs/numerics.md). */
 #include "ref/internal.h"
 
 #include "shared/math.h"
@@ -60,7 +60,7 @@ double vkf_ref_activate(vkf_activation act, double x) {
   }
 }
 
-/* Largest slope of each activation, rounded up. */
+/* Returns the largest slope of an activation, rounded up; not for RELU2, which has none. */
 static double lipschitz(vkf_activation act) {
   switch (act) {
     case VKF_ACT_GELU:
@@ -76,12 +76,12 @@ static double lipschitz(vkf_activation act) {
   }
 }
 
-/* Error of 1 / (1 + exp(-x)), computed with a clamped argument. */
+/* Bounds the error of 1 / (1 + exp(-x)), computed with a clamped argument. */
 static double logistic_bound(double x, const vkf_rounding *r) {
   return logistic(x) * (logistic(-x) * vkf_ref_exp_error(r, x) + r->u + vkf_ref_div_error(r)) + exp(-VKF_EXP_MAX);
 }
 
-/* Error of the gate g in x g(x), computed at the exact x. */
+/* Bounds the error of the gate g in x g(x), computed at the exact x. */
 static double gate_bound(vkf_activation act, double x, const vkf_rounding *r) {
   const double u = r->u;
   switch (act) {
@@ -104,7 +104,7 @@ static double small_tanh_bound(double x, double error, const vkf_rounding *r) {
   return error + own * (fabs(tanh(x)) + error) * (1 + 1e-6) + 4 * r->tiny;
 }
 
-/* (1 - e)/(1 + e), e = exp(-2|x|) with its own error; three roundings behind it. */
+/* (1 - e)/(1 + e), e = exp(-2|x|) with its own error; three roundings after it. */
 static double large_tanh_bound(double x, double error, const vkf_rounding *r) {
   double e = exp(-2 * VKF_MAX(fabs(x) - error, 0)), slope = 2 / ((1 + e) * (1 + e));
   double own = e * vkf_ref_exp_error(r, 2 * (fabs(x) + error));
@@ -113,14 +113,14 @@ static double large_tanh_bound(double x, double error, const vkf_rounding *r) {
          4 * r->tiny;
 }
 
-/* The x at hand may be on either side. */
+/* A computed x may be on either side of VKF_TANH_SMALL. */
 static double tanh_bound(double x, double error, const vkf_rounding *r) {
   double below = fabs(x) - error < VKF_TANH_SMALL ? small_tanh_bound(x, error, r) : 0;
   double above = fabs(x) + error >= VKF_TANH_SMALL ? large_tanh_bound(x, error, r) : 0;
   return VKF_MAX(below, above);
 }
 
-/* The square of an x off by `error`: nothing below zero. */
+/* Bounds the error of the square of an x that is off by `error`; below 0 the result is 0. */
 static double relu2_bound(double x, double error, const vkf_rounding *r) {
   double low = VKF_MAX(x, 0), high = x + error > 0 ? x + error : 0;
   return (high - low) * (high + low) + r->u * high * high + r->tiny;

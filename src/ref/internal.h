@@ -1,4 +1,4 @@
-/* What the references share: access to views, the storing of results, and the pieces of the bounds.
+/* What the references share: access to views, the storing of results, and the parts of the bounds.
  *
  * Notation of docs/numerics.md: u unit roundoff, gamma(n) = n u / (1 - n u) bounds the relative error of a product of n
  * factors (1 + d), |d| <= u (Higham 2002, lemma 3.1).
@@ -19,28 +19,29 @@ static inline const int32_t *vkf_ref_ints(const vkf_view *view, size_t row) {
   return (const int32_t *)view->data + row * view->stride[0];
 }
 
-/* The span of `seq`; spans without data: `whole`, its part of a rectangle. */
+/* Returns the span of `seq`; if spans has no data, `whole`, its part of a rectangle. */
 vkf_span vkf_ref_span_of(const vkf_view *spans, uint32_t seq, const vkf_span *whole);
 /* Fails unless every span fits: rows [row, row + queries) below `rows`, at most as many queries and keys as `most` has,
- * keys from `first` on in one of the slots of `cache`; of a causal one the queries are among the keys. */
+ * keys from `first` on in one of the slots of `cache`; if causal, the queries are among the keys. */
 vkf_status vkf_ref_check_spans(vkf_env *env, const vkf_call *call, const vkf_view *spans, uint32_t rows,
                                const vkf_span *most, const vkf_view *cache, bool causal);
 
-/* Stores element `at` of output o: rounded once, and its exact value and bound. */
+/* Stores element `at` of output o, rounded once, and its exact value and bound. */
 static inline void vkf_ref_store(const vkf_call *call, uint32_t o, size_t at, double exact, double bound) {
   ((float *)call->out[o].data)[at] = (float)exact;
   if (call->exact[o]) call->exact[o][at] = exact;
   if (call->bound[o]) call->bound[o][at] = bound;
 }
 
-/* The same for a result that is defined in float32, step by step: nothing may differ from it. */
+/* The same for a result that is defined in float32, step by step, so its bound is 0. */
 static inline void vkf_ref_store_same(const vkf_call *call, uint32_t o, size_t at, float value) {
   ((float *)call->out[o].data)[at] = value;
   if (call->exact[o]) call->exact[o][at] = (double)value;
   if (call->bound[o]) call->bound[o][at] = 0;
 }
 
-/* The bound where the terms of a sum have this magnitude: with FLT_MAX or more some order of them overflows. */
+/* Returns the bound, or VKF_BOUND_ANY if the terms of a sum have a magnitude of FLT_MAX or more: then some order of
+ * them overflows. */
 static inline double vkf_ref_unless_overflow(double magnitude, double bound) {
   return magnitude >= (double)FLT_MAX ? VKF_BOUND_ANY : bound;
 }
@@ -49,17 +50,17 @@ static inline bool vkf_ref_wants_bounds(const vkf_call *call) {
   return call->rounding != NULL;
 }
 
-/* n u / (1 - n u); infinite where n u reaches 1. */
+/* Returns n u / (1 - n u); infinite if n u reaches 1. */
 double vkf_ref_gamma(double n, double u);
-/* The longest chain of roundings from a term of a sum of n products to the result, with p partial sums. Never over n,
- * whatever the order. */
+/* Returns the longest chain of roundings from a term of a sum of n products to the result, in r->n_partial partial
+ * sums. Never over n, whatever the order. */
 double vkf_ref_depth(const vkf_rounding *r, uint64_t n);
-/* Relative error of exp of an argument of magnitude x. */
+/* Returns the relative error of exp of an argument of magnitude x. */
 double vkf_ref_exp_error(const vkf_rounding *r, double x);
-/* Relative error of a division. */
+/* Returns the relative error of a division. */
 double vkf_ref_div_error(const vkf_rounding *r);
 
-/* Rounded to f16 as shaders/lib/halves.glsl does it, where it is a normal number there. */
+/* Rounds x to f16 as shaders/lib/halves.glsl does, if it is a normal number of f16. */
 static inline float vkf_ref_halved(float x) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
@@ -67,8 +68,8 @@ static inline float vkf_ref_halved(float x) {
   memcpy(&x, &bits, sizeof x);
   return x;
 }
-/* What a kernel multiplies in the place of x: a number within `off` of `value`. Below the normal numbers of f16 a
- * device may take 0 or either neighbour, else it is known. */
+/* What a kernel multiplies instead of x: a number within `off` of `value`. Below the normal numbers of f16 a device may
+ * take 0 or either neighbour; else the number is known. */
 typedef struct vkf_ref_half {
   double value, off;
 } vkf_ref_half;
@@ -77,16 +78,16 @@ static inline vkf_ref_half vkf_ref_half_of(float x) {
   return (vkf_ref_half){(double)x, VKF_MAX(fabs((double)x), 0x1p-24)};
 }
 
-/* An activation of an exact sum, and the bound of its computed value where the sum is off by at most `error`. */
+/* Return an activation of an exact sum, and the bound of its computed value if the sum is off by at most `error`. */
 double vkf_ref_activate(vkf_activation act, double x);
 double vkf_ref_activate_bound(vkf_activation act, double x, double error, const vkf_rounding *r);
-/* How far an activation can move where x does by at most `error`. */
+/* Returns how far an activation can move if x moves by at most `error`. */
 double vkf_ref_activate_error(vkf_activation act, double x, double error);
 
-/* The rotary positions of an append, as the op rope has them: all columns of its x that the append reads. */
+/* Returns the parameters of an op rope that turns the heads of an append's x, in all columns that the append reads. */
 vkf_params vkf_ref_append_rope(const vkf_append_params *p);
 
-/* vkf_ref_propagate_error of attention and of its weights. */
+/* vkf_ref_propagate_error() for attention and attention_weights. */
 vkf_status vkf_ref_attention_propagate_error(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *out);
 
 /* Fails unless 0 <= index < n: "node X: id 512 of row 3, expected 0 to 511". */

@@ -1,4 +1,4 @@
-/* ref: the table of the references, an op each. */
+/* ref: the table of the references, one for each op. */
 #include "ref/internal.h"
 
 static vkf_status (*const references[VKF_OP_COUNT])(vkf_env *, const vkf_call *) = {

@@ -1,13 +1,15 @@
-/* append: key and value columns of rows into head-major caches, keys turned by their positions where they have any. */
+/* append: copies key and value columns of rows to head-major caches; with rotary positions it turns keys and queries.
+ */
 #include "ref/internal.h"
 
-/* Rows that columns are taken from: x, or x with its heads turned, with exact values and bounds of each number. */
+/* The rows that columns are copied from: x, or x with its heads turned, with the exact value and bound of each number.
+ */
 typedef struct source {
   vkf_view rows;
-  const double *exact, *bound; /* as rows; NULL: the numbers are what they are */
+  const double *exact, *bound; /* laid out as rows; NULL: the numbers are exact */
 } source;
 
-/* Stores a number of row `row`, column `column`, as the output keeps it. */
+/* Stores the number in row `row`, column `column`, in the output's format. */
 static void store_number(const vkf_call *call, uint32_t o, size_t at, const source *from, size_t row, size_t column) {
   const vkf_view *out = &call->out[o];
   const vkf_format_row *format = vkf_format_get(out->format);
@@ -46,7 +48,7 @@ static void append_one(const vkf_call *call, uint32_t o, const source *from, uin
   }
 }
 
-/* The queries of all rows. */
+/* Stores the queries of all rows. */
 static void take_queries(const vkf_call *call, const source *from) {
   const vkf_append_params *p = &call->params->append;
   const vkf_view *out = &call->out[VKF_APPEND_Q];
@@ -70,7 +72,7 @@ vkf_params vkf_ref_append_rope(const vkf_append_params *p) {
                                .pairs = p->pairs}};
 }
 
-/* x with its heads turned, as the op rope does it; to be freed: out->rows.data and out->exact. */
+/* Turns the heads of x as the op rope does. The caller frees out->rows.data and out->exact in any case. */
 static vkf_status turn(vkf_env *env, const vkf_call *call, source *out) {
   const vkf_params params = vkf_ref_append_rope(&call->params->append);
   const uint32_t rows = call->dims->v[params.rope.rows], width = params.rope.width;

@@ -6,14 +6,14 @@
 #include "ref/attention.h"
 #include "shared/constants.h"
 
-/* cap tanh(x / cap) of an x that is off by at most `error`. */
+/* Bounds the error of cap tanh(x / cap) for an x that is off by at most `error`. */
 static double softcap_bound(double cap, double x, double error, const vkf_rounding *r) {
   double of_tanh = (error + vkf_ref_div_error(r) * (fabs(x) + error)) / cap + r->tiny;
   double bound = vkf_ref_activate_bound(VKF_ACT_TANH, x / cap, of_tanh, r);
   return cap * (bound + r->u * (fabs(tanh(x / cap)) + bound)) + r->tiny;
 }
 
-/* The error of the sum of products x k, before it is scaled; *magnitude: of the terms. */
+/* Bounds the error of the sum of products x k, before it is scaled; *magnitude: the sum of |terms|. */
 static double products_error(const vkf_rounding *r, const float *x, const float *k, uint32_t n, double *magnitude) {
   double rounded = 0, unknown = 0, terms = 0;
   *magnitude = 0;
@@ -30,7 +30,7 @@ static double products_error(const vkf_rounding *r, const float *x, const float 
   return lost + vkf_ref_gamma(n + 1, r->u) * (r->x_f16 ? terms + unknown : *magnitude);
 }
 
-/* score = cap(scale (q . k)) + bias, and its error. */
+/* Computes score = cap(scale (q . k)) + bias, and its error. */
 static void find_scores(vkf_ref_query *q) {
   const vkf_call *call = q->call;
   const vkf_attention_params *p = q->p;
@@ -57,7 +57,7 @@ static void find_scores(vkf_ref_query *q) {
   }
 }
 
-/* weight = exp(score - max) and their sum. false: no key. */
+/* Computes weight = exp(score - max), and the sum of the weights. False: no key. */
 static bool find_weights(vkf_ref_query *q) {
   bool any = false;
   q->max = -INFINITY;
@@ -76,14 +76,15 @@ static bool find_weights(vkf_ref_query *q) {
   return any;
 }
 
-/* What a weight may lose beside its relative error, where it is rounded to f16 after a product with VKF_HALF_WEIGHT. */
+/* Returns what a weight may lose beside its relative error if it is multiplied by VKF_HALF_WEIGHT and rounded to f16.
+ */
 static double lost_weight(const vkf_ref_query *q, uint32_t s) {
   const double least = 0x1p-14 / (double)VKF_HALF_WEIGHT;
   if (!q->call->rounding->x_f16) return 0;
   return VKF_MIN(q->weight[s] * (1 + q->weight_error[s]), least) + least * 0x1p-10;
 }
 
-/* Relative errors of the computed weights, and the absolute one of their sum: docs/numerics.md, attention. */
+/* Bounds the relative errors of the computed weights and the absolute one of their sum: docs/numerics.md, attention. */
 static void bound_weights(vkf_ref_query *q) {
   const vkf_rounding *r = q->call->rounding;
   double rescalings = ceil((double)q->n_keys / VKF_MAX(r->key_block, 1u)) + VKF_MAX(r->n_partial, 1u) - 1;
@@ -165,7 +166,7 @@ static void store_values(const vkf_ref_query *q, bool any, double *acc, double *
 
 /* ---- all queries ------------------------------------------------------------------------------------------------- */
 
-/* Of a packed batch: the weights of a sequence at all that is none of its queries or keys. */
+/* In a packed batch, stores 0 for the weights of a sequence outside its own queries and keys. */
 static void store_zeros(const vkf_ref_query *q, uint32_t most, float *moved) {
   const vkf_view *out = &q->call->out[0];
   for (uint32_t head = 0; q->call->in[VKF_ATTENTION_SPANS].data && head < q->p->n_heads; head++)
@@ -192,7 +193,7 @@ static vkf_status check_inputs(vkf_env *env, const vkf_call *call, const vkf_att
                              &most, &call->in[VKF_ATTENTION_K], p->causal);
 }
 
-/* One query of one head; arguments as in run(). acc: room for 4 p->value_width numbers. */
+/* Computes one query of one head; arguments as in run(). acc: room for 4 p->value_width numbers. */
 static void run_query(vkf_ref_query *q, vkf_ref_query *e, bool values, double *acc, float *moved) {
   const size_t width = q->p->value_width;
   if (q->call->reproducible) {
@@ -213,8 +214,8 @@ static void run_query(vkf_ref_query *q, vkf_ref_query *e, bool values, double *a
   }
 }
 
-/* Both ops; with values: attention, without: attention_weights. errors, if not NULL: the call over the errors of the
- * inputs; then only how far the result moves is computed, into `moved`. */
+/* Computes attention, or without `values` attention_weights. errors: NULL, or the call over the errors of the inputs;
+ * then it only computes how far the result can move, into `moved`. */
 static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_params *p, bool values,
                       const vkf_call *errors, float *moved) {
   vkf_status st = VKF_OK;

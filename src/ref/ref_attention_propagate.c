@@ -1,13 +1,13 @@
-/* attention, errors passed on: how far the result moves at most when the inputs move by their errors. */
+/* Error propagation of attention: how far the result can move if the inputs move by their errors. */
 #include "ref/attention.h"
 
-/* The relative error of a parameter, a number rounded to float32 and exact where it is a power of two. */
+/* Returns the relative error of a parameter that was rounded to float32; 0 if it is a power of two. */
 static double rounded(float x) {
   int exponent;
   return fabs(frexp((double)x, &exponent)) == 0.5 ? 0 : 0x1p-24;
 }
 
-/* How far the scores move: e is the same query over the errors. */
+/* Bounds how far the scores can move; e: the same query over the errors. */
 static void propagate_scores(vkf_ref_query *q, const vkf_ref_query *e) {
   const vkf_attention_params *p = q->p;
   const vkf_view *bias = &e->call->in[VKF_ATTENTION_BIAS];
@@ -28,12 +28,12 @@ static void propagate_scores(vkf_ref_query *q, const vkf_ref_query *e) {
   }
 }
 
-/* Not masked out: its weight may be too small for a double and still grow. */
+/* Returns whether a key is not masked out. Its weight may be 0, too small for a double, and still grow. */
 static bool is_key(const vkf_ref_query *q, uint32_t s) {
   return q->seen[s] && q->score[s] != -INFINITY;
 }
 
-/* log(sum of exp(score + sign * error)) over the keys. */
+/* Returns log(sum of exp(score + sign * error)) over the keys. */
 static double log_sum_moved(const vkf_ref_query *q, double sign) {
   double max = -INFINITY, sum = 0;
   for (uint32_t s = 0; s < q->n_keys; s++)
@@ -43,7 +43,7 @@ static double log_sum_moved(const vkf_ref_query *q, double sign) {
   return max + log(sum);
 }
 
-/* A weight exp(a) / sum(exp(a)) whose scores a move by at most their errors; the values move as well. */
+/* A weight is exp(a) / sum(exp(a)); its scores a move by at most their errors, and the values move as well. */
 void vkf_ref_query_propagate(vkf_ref_query *q, vkf_ref_query *e, bool any, bool values, double *acc, float *out) {
   const vkf_call *call = q->call;
   const vkf_view *to = &call->out[0];

@@ -13,7 +13,7 @@ static float reproducible_score(const vkf_ref_query *q, const float *x, uint32_t
   return bias->data ? mad(score, factor, (float)vkf_ref_bias_of(q, bias, s)) : mul(score, factor);
 }
 
-/* The scores of all keys into score; whether a key has none into seen. */
+/* Computes the scores of all keys, and sets q->seen of those that have one. */
 static void reproducible_scores(vkf_ref_query *q, float *score) {
   const float *x = vkf_ref_row(&q->call->in[VKF_ATTENTION_Q], vkf_ref_query_row(q));
   for (uint32_t s = 0; s < q->n_keys; s++) {
@@ -23,14 +23,14 @@ static void reproducible_scores(vkf_ref_query *q, float *score) {
   }
 }
 
-/* The first key that the mask has: the first block of keys begins there. */
+/* Returns the first key that the mask has, at which the first block of keys begins. */
 static uint32_t first_key(const vkf_ref_query *q) {
   uint32_t first = 0;
   while (first < q->n_keys && !vkf_ref_has_key(q, first)) first++;
   return first;
 }
 
-/* The online softmax of shaders/attention.comp. out [V] holds the sums. */
+/* The online softmax of shaders/attention.comp. sum: room for value_width numbers. */
 static void reproducible_values(const vkf_ref_query *q, const float *score, float *sum) {
   uint32_t width = q->p->value_width;
   float top = -FLT_MAX, total = 0;
@@ -67,7 +67,6 @@ static void reproducible_weights(const vkf_ref_query *q, const float *score) {
   }
 }
 
-/* numbers: room for the scores and the sums of the values. */
 void vkf_ref_query_reproducible(vkf_ref_query *q, bool values, float *numbers) {
   reproducible_scores(q, numbers);
   if (values)

@@ -4,7 +4,8 @@
 #include "ref/internal.h"
 #include "ref/q8.h"
 
-/* Multiples of 1/2 up to `most`: their products are multiples of 1/4, so a sum below 2^22 is exact in any order. */
+/* Returns whether all numbers are multiples of 1/2 up to `most`: then products are multiples of 1/4, and a sum below
+ * 2^22 is exact in any order. */
 static bool all_halves(const vkf_view *view, uint32_t rows, uint32_t width, float most) {
   for (uint32_t r = 0; r < rows; r++) {
     const float *row = vkf_ref_row(view, r);
@@ -29,16 +30,16 @@ static double dot(const float *restrict x, const float *restrict w, uint32_t k) 
   return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
-/* What the bound of a sum of products depends on, x as the kernel has it. */
+/* What the bound of a sum of products depends on, with x as the kernel has it. */
 typedef struct products {
   double magnitude; /* sum |x||w| */
-  double path;      /* sum of |partial sum| behind each step */
-  double ends;      /* sum of |partial sum| in the end */
+  double path;      /* sum of |partial sum| after each step */
+  double ends;      /* sum of |partial sum| at the end */
   double lost;      /* by rounding x to f16 */
 } products;
 
-/* Partial sum q of n takes `together` products from q * together on, then those n * together further on. A step adds
- * at_once of them. */
+/* Partial sum q of n takes `together` products from q * together on, then those that are n * together further on. A
+ * step adds at_once of them. */
 static void add_partial_sum(const float *x, const float *w, uint32_t k, const vkf_rounding *r, uint32_t q,
                             products *out) {
   const uint64_t n = VKF_MAX(r->n_partial, 1u), together = n > 1 ? VKF_MAX(r->together, 1u) : k;
@@ -68,8 +69,8 @@ static void add_products(const float *x, const float *w, uint32_t k, const vkf_r
 }
 
 /* Fills `rounded` with x in f16. Returns what a sum of products loses by that: the rounding, which is known, and all of
- * a product where a factor is below the normal numbers of f16, which a device may take as 0. Where rows have scales the
- * factor is a whole number. */
+ * a product with a factor below the normal numbers of f16, which a device may take as 0. If rows have scales, the
+ * factor from w is a whole number. */
 static double lost_in_f16(const float *x, const float *w, uint32_t k, bool scaled_rows, float *rounded) {
   double off = 0, gone = 0;
   for (uint32_t i = 0; i < k; i++) {
@@ -87,7 +88,7 @@ static double largest_of(const float *row, uint32_t n) {
   return largest;
 }
 
-/* The error of act's argument, scale x dot + bias, without what underflows. */
+/* Bounds the error of act's argument, scale x dot + bias, without underflow. */
 static double sum_error(const vkf_call *call, double dot, double bias, const products *of) {
   const vkf_matmul_params *p = &call->params->matmul;
   const vkf_rounding *r = call->rounding;
@@ -108,7 +109,7 @@ static double sum_error(const vkf_call *call, double dot, double bias, const pro
   return in_steps < any_order ? in_steps : any_order; /* this one, too, where a sum is NaN */
 }
 
-/* scale x dot + bias of row n of w. */
+/* Returns scale x dot + bias for row n of w. */
 static float reproducible_sum(const vkf_call *call, const float *x, uint32_t n) {
   const vkf_matmul_params *p = &call->params->matmul;
   const float *bias = call->in[VKF_MATMUL_BIAS].data;
@@ -117,7 +118,7 @@ static float reproducible_sum(const vkf_call *call, const float *x, uint32_t n) 
   return bias ? y + bias[n] : y;
 }
 
-/* Of column n of the result; residual: NULL, or its element. */
+/* Returns an element in column n of the result; residual: NULL, or the element that is added. */
 static float reproducible_element(const vkf_call *call, const float *x, uint32_t n, const float *residual) {
   const vkf_matmul_params *p = &call->params->matmul;
   if (p->is_gated)
@@ -126,7 +127,7 @@ static float reproducible_element(const vkf_call *call, const float *x, uint32_t
   return residual ? y + *residual : y;
 }
 
-/* A call as its columns share it. */
+/* What the columns of a call share. */
 typedef struct product {
   const vkf_call *call;
   const vkf_view *x; /* as the kernel has it */
@@ -134,7 +135,7 @@ typedef struct product {
   float *rounded;    /* [threads][k]: a row of x in f16, or NULL */
 } product;
 
-/* A column of w, as every row of x reads it. */
+/* A row of w, as every row of x reads it. */
 typedef struct column {
   const float *w;
   double bias;
@@ -148,7 +149,7 @@ static column column_of(const vkf_call *call, uint32_t n) {
   return c;
 }
 
-/* scale x dot + bias. The other fields are set where bounds are wanted. */
+/* scale x dot + bias. The other fields are set if bounds are wanted. */
 typedef struct argument {
   double value;
   double error;     /* |computed - value| at most */
@@ -169,12 +170,12 @@ static argument argument_of(const product *of, float *rounded, const float *x, c
   a.exact = of->halves && terms.magnitude + bias < 0x1p22 && p->scale == 0;
   const double tiny = (p->k + 2) * (1 + fabs((double)p->scale)) * (1 + c->largest) * r->tiny;
   a.error = a.exact ? 0 : sum_error(call, all, bias, &terms) + tiny;
-  const double last = VKF_MIN(fabs(scale), 1) * (c->largest > 0 ? VKF_MIN(c->largest / 127, 1) : 1); /* its factors */
+  const double last = VKF_MIN(fabs(scale), 1) * (c->largest > 0 ? VKF_MIN(c->largest / 127, 1) : 1); /* later factors */
   a.magnitude = (fabs(scale) * terms.magnitude + bias) / last;
   return a;
 }
 
-/* act(argument) + residual (NULL: none). *bound is set where bounds are wanted. */
+/* Returns act(argument) + residual (NULL: none). Sets *bound if bounds are wanted. */
 static double added(const vkf_call *call, const argument *a, const float *residual, double *bound) {
   const vkf_activation activation = call->params->matmul.activation;
   const vkf_rounding *r = call->rounding;
@@ -187,7 +188,7 @@ static double added(const vkf_call *call, const argument *a, const float *residu
   return result;
 }
 
-/* act(gate) * up. *bound is set where bounds are wanted. */
+/* Returns act(gate) * up. Sets *bound if bounds are wanted. */
 static double gated(const vkf_call *call, const argument *gate, const argument *up, double *bound) {
   const vkf_activation activation = call->params->matmul.activation;
   const vkf_rounding *r = call->rounding;
@@ -201,7 +202,7 @@ static double gated(const vkf_call *call, const argument *gate, const argument *
   return result;
 }
 
-/* A part is a column of the result: its rows of w are read once, the rows of x stay in the cache. */
+/* Computes column `part` of the result: its rows of w are read once, the rows of x stay in the cache. */
 static void compute_column(void *user, uint32_t thread, size_t part) {
   const product *of = user;
   const vkf_call *call = of->call;

@@ -31,7 +31,7 @@ typedef struct row_error {
   double magnitude; /* the largest of the sums on the way: of y and of the squares */
 } row_error;
 
-/* Rounding of one centred element, apart from the shared shift. */
+/* Bounds the rounding of one centred element, without the shared shift. */
 static double element_error(const row_state *s, const row_error *e, uint32_t i, vkf_norm_kind kind,
                             const vkf_rounding *r) {
   double y = y_at(s, i), own = e->y_u * fabs(y);
@@ -65,7 +65,7 @@ static row_error bound_moments(const row_state *s, const vkf_norm_params *p, con
   return e;
 }
 
-/* Columns [first, first + width) of a row, normed among themselves. */
+/* Norms columns [first, first + width) of a row. */
 static void norm_group(const vkf_call *call, const row_state *s, size_t to, uint32_t first) {
   const vkf_norm_params *p = &call->params->norm;
   const float *weight = call->in[VKF_NORM_WEIGHT].data, *bias = call->in[VKF_NORM_BIAS].data;
@@ -113,7 +113,7 @@ static void reproducible_group(const vkf_call *call, const row_state *s, size_t 
   }
 }
 
-/* The columns behind the groups: y itself. */
+/* Stores y in the columns behind the groups. */
 static void pass_rest(const vkf_call *call, const float *x, const float *residual, size_t to, uint32_t first) {
   const vkf_norm_params *p = &call->params->norm;
   for (uint32_t i = first; i < first + p->rest; i++) {

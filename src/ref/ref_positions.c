@@ -6,7 +6,7 @@
 
 /* ---- rope -------------------------------------------------------------------------------------------------------- */
 
-/* The pair (a, b) of columns i and k: a cos - b sin at i, b cos + a sin at k. Two products and a sum each. */
+/* Turns the pair (a, b) of columns i and k to a cos - b sin and b cos + a sin: two products and a sum each. */
 static void turn(const vkf_call *call, const float *x, size_t to, uint32_t i, uint32_t k, double cosine, double sine) {
   if (call->reproducible) {
     float c = (float)cosine, s = (float)sine;
@@ -26,7 +26,7 @@ static void turn(const vkf_call *call, const float *x, size_t to, uint32_t i, ui
   vkf_ref_store(call, 0, to + k, b * cosine + a * sine, bound_b);
 }
 
-/* The heads of a row from `column` on. */
+/* Turns the heads of a row from `column` on. */
 static void turn_heads(const vkf_call *call, const float *x, size_t to, const float *angles, uint32_t column,
                        uint32_t n_heads) {
   const vkf_rope_params *p = &call->params->rope;

@@ -1,27 +1,28 @@
-/* propagate_error: how far the exact result of a node can move where its inputs are off by known errors.
+/* propagate_error: how far the exact result of a node can move if its inputs are off by known errors.
  *
- * With the derived bound of the node itself this carries an error bound from node to node (docs/numerics.md, chains).
+ * With the derived bound of the node this carries an error bound from node to node (docs/numerics.md, chains).
  * Errors are float32, laid out as the values, and rounded up.
  */
 #include "ref/internal.h"
 #include "ref/q8.h"
 #include "shared/constants.h"
 
-/* What an operation may lose where its result is below the normal numbers (devices may flush them). */
+/* What an operation may lose if its result is below the normal numbers (devices may flush them). */
 #define TINY 0x1p-126
 
-/* Row `row` of the errors of input i, as of its values. */
+/* Returns row `row` of the errors of input i. */
 static const float *error_row(const vkf_view *errors, int i, size_t row) {
   return vkf_ref_row(&errors[i], row);
 }
 
-/* Of a product a b, both off. */
+/* Bounds the error of a product a b whose factors are both off. */
 static double product(double a, double a_error, double b, double b_error) {
   return fabs(a) * b_error + a_error * fabs(b) + a_error * b_error;
 }
 
-/* A row of x as the products have it where the weight is in q8, and how far its numbers can move: each by its error and
- * by the rounding before and behind, half a scale each. A scale is at most 1/127 (1 + 2^-16) of the largest number. */
+/* Rounds a row of x to q8 as a matmul does, and bounds how far its numbers can move: by their errors and by the
+ * roundings before and after the move, half a scale each. A scale is at most 1/127 (1 + 2^-16) of the largest number.
+ */
 static void round_to_q8(const float *x, const float *x_error, uint32_t k, float *rounded, float *error) {
   vkf_ref_q8_round(x, k, rounded);
   for (uint32_t from = 0; from < k; from += VKF_Q8_BLOCK) {
@@ -36,7 +37,7 @@ static void round_to_q8(const float *x, const float *x_error, uint32_t k, float 
   }
 }
 
-/* scale x dot + bias of row n of w, and how far it can move. x, x_error: a row as the products have it. */
+/* Returns scale x dot + bias for row n of w; *error: how far it can move. x, x_error: a row as it is multiplied. */
 static double moved_sum(const vkf_call *call, const vkf_view *errors, const float *x, const float *x_error, uint32_t n,
                         double *error) {
   const vkf_matmul_params *p = &call->params->matmul;
@@ -80,13 +81,13 @@ static vkf_status propagate_matmul(vkf_env *env, const vkf_call *call, const vkf
   return VKF_OK;
 }
 
-/* Of element i of a row to be normed, with its residual. */
+/* Returns the error of element i of a row to be normed, with its residual. */
 static double norm_error(const float *x_error, const float *residual_error, uint32_t i) {
   return (double)x_error[i] + (residual_error ? (double)residual_error[i] : 0);
 }
 
-/* c / s with c = y - mean and s = sqrt(mean(c^2) + eps), which is a length of c: where c moves by d, s moves by the
- * length of d at most. x: value, residual and their errors. */
+/* The result is c / s with c = y - mean and s = sqrt(mean(c^2) + eps), a length of c: if c moves by d, s moves by at
+ * most the length of d. x: value, residual and their errors. */
 static void propagate_norm_group(const vkf_call *call, const vkf_view *errors, const float *x[4], uint32_t first,
                                  float *out) {
   const vkf_norm_params *p = &call->params->norm;
@@ -154,7 +155,7 @@ static void propagate_embed(const vkf_call *call, const vkf_view *errors, float 
   }
 }
 
-/* log(sum of exp(x + sign * error)). */
+/* Returns log(sum of exp(x + sign * error)). */
 static double log_sum_moved(const float *x, const float *error, double sign, uint32_t width) {
   double max = -INFINITY, sum = 0;
   for (uint32_t i = 0; i < width; i++) max = VKF_MAX(max, (double)x[i] + sign * (double)error[i]);
@@ -162,7 +163,7 @@ static double log_sum_moved(const float *x, const float *error, double sign, uin
   return max + log(sum);
 }
 
-/* The log of a sum of exp moves by as much as the sum's terms let it. */
+/* The log of the sum moves most if all terms move in the same direction. */
 static void propagate_log_softmax(const vkf_call *call, const vkf_view *errors, float *out) {
   const vkf_log_softmax_params *p = &call->params->log_softmax;
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
@@ -198,7 +199,7 @@ static void propagate_gate(const vkf_call *call, const vkf_view *errors, float *
   }
 }
 
-/* The column beside which column i of a head turns: *pair its cosine's in the table; itself where it does not turn. */
+/* Returns the column with which column i of a head turns, and their *pair; i itself if it does not turn. */
 static uint32_t partner(const vkf_rope_params *p, uint32_t i, uint32_t *pair) {
   uint32_t half = p->rotary / 2;
   if (i >= p->rotary) return i;
@@ -234,7 +235,7 @@ static void propagate_rope(const vkf_call *call, const vkf_view *errors, float *
   }
 }
 
-/* What moves numbers, or takes a mean or a largest, does the same to their errors. */
+/* An op that only moves numbers moves their errors in the same way. */
 static vkf_status propagate_moves(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out) {
   vkf_call moves = *call;
   moves.rounding = NULL;
@@ -256,7 +257,7 @@ static vkf_status propagate_moves(vkf_env *env, const vkf_call *call, const vkf_
   return VKF_OK;
 }
 
-/* The errors of what is turned first, then moved. */
+/* Propagates errors through the rotary positions, then moves them. */
 static vkf_status propagate_append(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out) {
   const vkf_append_params *p = &call->params->append;
   const vkf_params rope = vkf_ref_append_rope(p);

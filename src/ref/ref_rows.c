@@ -7,7 +7,7 @@
 #include <float.h>
 #include <string.h>
 
-/* The row of a table that in[index][r] names; NULL in *row where the op has no such table. */
+/* Finds the row of a table that in[index][r] names; *row is NULL if the op has no such table. */
 static vkf_status table_row(vkf_env *env, const vkf_call *call, int index, uint32_t r, uint32_t height,
                             const char *what, const float **row) {
   *row = NULL;
@@ -50,7 +50,7 @@ vkf_status vkf_ref_gather(vkf_env *env, const vkf_call *call) {
 
 /* ---- log-softmax ------------------------------------------------------------------------------------------------- */
 
-/* Error of log(sum of exp(x - max)) where the sum is z, by the relative errors of its terms. */
+/* Bounds the error of log(z), z = sum of exp(x - max), by the relative errors of its terms. */
 static double bound_log_sum(const vkf_rounding *r, const float *x, uint32_t width, double max, double z) {
   double error = 0, sum = 0;
   for (uint32_t i = 0; i < width; i++) {
@@ -110,7 +110,7 @@ vkf_status vkf_ref_log_softmax(vkf_env *env, const vkf_call *call) {
 
 /* ---- edit -------------------------------------------------------------------------------------------------------- */
 
-/* x += value, which has an error of its own. */
+/* Adds a value with an error of its own to x. */
 static void add_edit(double value, double error, const vkf_rounding *r, double *x, double *bound) {
   const double u = r ? r->u : 0;
   *x += value;
@@ -119,7 +119,7 @@ static void add_edit(double value, double error, const vkf_rounding *r, double *
   *bound += u * (fabs(*x) + *bound) + (r ? r->tiny : 0);
 }
 
-/* One edit of a value and of the bound on its error: moves are exact, GROW is two roundings, the rest is one each. */
+/* Edits a value and the bound of its error: SET and FILL are exact, GROW rounds twice, the others once. */
 static void edit_value(vkf_logit_edit_kind kind, double value, const vkf_rounding *r, double *x, double *bound) {
   double u = r ? r->u : 0, by = fabs(value);
   switch (kind) {
@@ -146,7 +146,7 @@ static void edit_value(vkf_logit_edit_kind kind, double value, const vkf_roundin
   }
 }
 
-/* x [width] and bound [width]: the row, edited in order. */
+/* Applies the edits of a row in order. x [width], bound [width]: the row and its bounds. */
 static vkf_status edit_row(vkf_env *env, const vkf_call *call, uint32_t row, double *x, double *bound) {
   const vkf_logit_edit_params *p = &call->params->logit_edit;
   const int32_t *offsets = call->in[VKF_LOGIT_EDIT_OFFSETS].data;
@@ -199,7 +199,7 @@ done:
 
 /* ---- top-k ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a is before b: larger, NaN largest of all, equal values by the lower id. */
+/* Returns whether a is before b: larger, NaN largest of all, equal values by the lower id. */
 static bool before(const float *x, uint32_t a, uint32_t b) {
   bool nan_a = isnan(x[a]), nan_b = isnan(x[b]);
   if (nan_a != nan_b) return nan_a;

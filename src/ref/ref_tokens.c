@@ -1,4 +1,4 @@
-/* gate and patches: gate multiplies the halves of a row, patches turns images into rows. */
+/* gate and patches: gate multiplies act of one part of a row by another, patches turns images into rows. */
 #include "ref/reproducible.h"
 #include "ref/internal.h"
 

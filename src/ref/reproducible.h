@@ -28,7 +28,7 @@ static inline float log_of(float x) {
 
 #include "shared/functions.h"
 
-/* Products of two vectors, ascending, one accumulator. */
+/* Adds the products of two vectors, ascending, in one accumulator. */
 static inline float reproducible_dot(const float *a, const float *b, uint32_t n) {
   float sum = 0;
   for (uint32_t i = 0; i < n; i++) sum = mad(a[i], b[i], sum);

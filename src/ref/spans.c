@@ -1,4 +1,4 @@
-/* spans: what the sequences of a packed batch have, and where. See internal.h. */
+/* spans: reads and checks the spans of packed batches. See internal.h. */
 #include "ref/internal.h"
 #include "shared/constants.h"
 

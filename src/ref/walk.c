@@ -41,7 +41,7 @@ vkf_status vkf_ref_walk_init(vkf_walk *w, vkf_env *env, vkf_backend *backend, co
   return VKF_OK;
 }
 
-/* A constant is the plan's, so its rows are copied; those of other slots move to the front. */
+/* Copies the rows of a constant, which is the plan's, and moves those of other slots to the front. */
 static vkf_status keep_rows_of(vkf_walk *w, uint32_t i, uint32_t n) {
   const vkf_slot *s = &w->plan->slots[i];
   const size_t row = vkf_slot_elements(s) / VKF_MAX(s->extent[0].cap, 1u) * vkf_dtype_bytes(s->dtype);
@@ -66,7 +66,7 @@ vkf_status vkf_ref_walk_keep_rows(vkf_walk *w, vkf_dim dim, const uint32_t *rows
   return VKF_OK;
 }
 
-/* The weights that a node reads. Whoever compares few nodes of a large model needs few of them. */
+/* Loads the weights that a node reads, so a comparison of few nodes of a large model loads few of them. */
 static vkf_status copy_weights(vkf_walk *w, const vkf_node *node) {
   for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) {
     const uint32_t slot = node->in[i];
@@ -99,7 +99,7 @@ static vkf_status scratch_init(vkf_env *env, uint64_t n, scratch *s) {
   return VKF_OK;
 }
 
-/* exact and bound of output `kept`, at capacity, are copied out where exact is not NULL. */
+/* Compares a node. If exact is not NULL, copies out the exact values and bounds of output `kept`, at capacity. */
 static vkf_status compare(vkf_walk *w, uint32_t index, vkf_comparison *j, uint32_t kept, double *exact, double *bound) {
   vkf_status st = VKF_OK;
   const vkf_node *node = &w->plan->nodes[index];

@@ -16,7 +16,7 @@ typedef struct vkf_walk {
   vkf_program *program; /* made with keep_all */
   const vkf_dims *dims;
   const vkf_weight_source *weights;
-  void **bases; /* [n_slots], capacity strides; of a weight NULL until a node that reads it is compared */
+  void **bases; /* [n_slots], capacity strides; a weight's is NULL until a node that reads it is compared */
   bool *owned;  /* [n_slots] */
   /* vkf_ref_walk_keep_rows(): */
   const uint32_t *rows; /* NULL: all are kept */
@@ -24,24 +24,26 @@ typedef struct vkf_walk {
   const vkf_dims *run_dims;
 } vkf_walk;
 
-/* weights: of the plan, may have no weight; it outlives the walk, as all that is given here. */
+/* weights: the plan's; it may have none. All arguments must outlive the walk. */
 vkf_status vkf_ref_walk_init(vkf_walk *walk, vkf_env *env, vkf_backend *backend, const vkf_plan *plan,
                              vkf_program *program, const vkf_dims *dims, const vkf_weight_source *weights);
 void vkf_ref_walk_finish(vkf_walk *walk);
-/* Leaves these rows, ascending, of every slot whose first extent is `dim`, so that only they are compared. few: the
- * sizes with so many rows. Both outlive the walk. Of ops whose rows do not depend on each other. */
+/* Keeps only these rows, ascending, of every slot whose first extent is `dim`, so that only they are compared. few: the
+ * sizes with so many rows. Both must outlive the walk. Only for ops whose rows do not depend on each other. */
 vkf_status vkf_ref_walk_keep_rows(vkf_walk *walk, vkf_dim dim, const uint32_t *rows, const vkf_dims *few);
-/* Adds node `index` to *j. */
+/* Compares node `index` and adds the result to *j. */
 vkf_status vkf_ref_walk_node(vkf_walk *walk, uint32_t index, vkf_comparison *j);
-/* Logs a warning where j, of node `index` alone, is over its bound. where: what of the run the node belongs to. */
+/* Logs a warning if j, of node `index` alone, is over its bound. where: the part of the run that the node belongs to.
+ */
 void vkf_ref_walk_warn(const vkf_walk *walk, uint32_t index, const vkf_comparison *j, const char *where);
-/* The worst element of j, of node `index` alone, by its place in the tensor of the run (j has its place at capacity
- * strides, among the rows that were kept). */
+/* Gives the worst element of j, of node `index` alone, and its place in the tensor of the run (j has its place at
+ * capacity strides, among the rows that were kept). */
 vkf_status vkf_ref_walk_worst(const vkf_walk *walk, uint32_t index, const vkf_comparison *j, vkf_bench_element *out);
-/* The exact values of output o of node `index` for the inputs that the device had, and the bounds of its errors; as
- * many as the slot has at capacity. */
+/* Computes the exact values of output o of node `index` for the inputs that the device had, and the bounds of its
+ * errors; as many as the slot has elements at capacity. */
 vkf_status vkf_ref_walk_values(vkf_walk *walk, uint32_t index, uint32_t o, double *exact, double *bound);
-/* Distance of slot `slot` from the same slot of another walk over the largest magnitude of that one. */
+/* Returns the largest distance of slot `slot` from that of another walk, over the largest magnitude there (if that is
+ * not 0); -1 if the slot has no float32 elements. */
 double vkf_ref_walk_drift(const vkf_walk *walk, const vkf_walk *other, uint32_t slot);
 
 #endif
