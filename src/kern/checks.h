@@ -20,8 +20,8 @@ typedef enum vkf_check {
   VKF_CHECK_OF_TIMESTAMPS,
   VKF_CHECK_OF_ROUNDING,     /* arithmetic of the reproducible mode */
   VKF_CHECK_OF_REPRODUCIBLE, /* its kernels */
-  VKF_CHECK_OF_LOOPS,        /* max_loop_turns turns, or as many as kernels need on any driver with a limit */
-  VKF_CHECK_OF_LONG_LOOPS,   /* far more, on drivers without a known limit */
+  VKF_CHECK_OF_LOOPS,        /* max_loop_turns turns, at most LOOP_TURNS (tune/checks.c) */
+  VKF_CHECK_OF_LONG_LOOPS,   /* many more, if max_loop_turns is over LOOP_TURNS */
   VKF_N_CHECKS
 } vkf_check;
 

@@ -31,7 +31,7 @@ vkf_status vkf_tune_cache_folder(vkf_env *env, const char *asked, char **out) {
   if (asked && !*asked) return VKF_OK;
   if (asked)
     *out = vkf_env_strdup(env, asked);
-  else if (xdg && xdg[0] == '/') /* relative ones are to be ignored: XDG Base Directory Specification */
+  else if (xdg && xdg[0] == '/') /* relative paths must be ignored: XDG Base Directory Specification */
     *out = join(env, xdg, "vkformer");
   else if (home && home[0] == '/')
     *out = join(env, home, ".cache/vkformer");
@@ -44,14 +44,14 @@ vkf_status vkf_tune_cache_folder(vkf_env *env, const char *asked, char **out) {
 
 /* ---- trust ------------------------------------------------------------------------------------------------------- */
 
-/* Why another user may have written the file or folder with these facts; NULL: nobody else may. */
+/* Returns why another user may have written the file or folder with these facts; NULL: nobody else may. */
 static const char *distrust(const struct stat *facts) {
   if (facts->st_uid != geteuid()) return "it belongs to another user";
   if (facts->st_mode & (S_IWGRP | S_IWOTH)) return "other users may write it";
   return NULL;
 }
 
-/* Why an existing folder is not used; NULL: it is used. */
+/* Returns why an existing folder is not used; NULL: it is used, or there is none. */
 static const char *distrust_folder(const char *folder) {
   struct stat facts;
   if (stat(folder, &facts) != 0) return NULL;
@@ -108,7 +108,7 @@ void vkf_tune_cache_read(vkf_env *env, const char *folder, const char *name, cha
   vkf_env_free(env, path);
 }
 
-/* The folders above are made as well, as `mkdir -p` does. */
+/* Makes the folders above it, too, like `mkdir -p`. */
 static bool make_folder(const char *folder, char *path) {
   memcpy(path, folder, strlen(folder) + 1);
   for (char *at = path + 1; *at; at++) {
@@ -135,8 +135,8 @@ bool vkf_tune_cache_usable(vkf_env *env, const char *folder) {
   return false;
 }
 
-/* A cache is never written through a pipe or a link, as it is never read through one. A file of another user goes
- * first: where root replaced it, the new one would be that user's, too, and never be read. */
+/* Refuses to write through a pipe or a link, as reading does. Removes a file of another user first: if root only
+ * replaced it, the new file would still belong to that user and would never be read. */
 static bool make_replaceable(vkf_env *env, const char *path) {
   struct stat facts;
   if (lstat(path, &facts) != 0) return true;

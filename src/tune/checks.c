@@ -1,4 +1,4 @@
-/* The list of checks: what each one runs, and which facts change when it fails. */
+/* checks: the list of checks: what each one runs, and which facts change when it fails. */
 #include "tune/checks.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "shared/constants.h"
 #include "shared/reproducible.h"
 
-/* Turns of loops to check: those that kernels can be split for, and those of a device that states no limit. */
+/* Turns of loops to check: as many as work can be split for, and many more for devices that state no limit. */
 enum { LOOP_TURNS = 65535, LONG_LOOP_TURNS = 1 << 20 };
 enum { SUBGROUPS = 4 };                              /* of a workgroup that has several */
 enum { WORKGROUP = 64, MAX_SHARED_WORKGROUP = 256 }; /* the largest that a kernel with shared memory has */
@@ -18,7 +18,7 @@ static uint32_t bits_of(float x) {
   return (uint32_t)vkf_reproducible_bits(x);
 }
 
-/* A word without a pattern, the same one for the same i. */
+/* Returns a pseudo-random word for i. */
 static uint32_t noise(uint32_t i) {
   return (uint32_t)vkf_rng_u64(18, 0, i);
 }
@@ -30,7 +30,7 @@ static void size_words(const vkf_check_trial *t, uint32_t own, uint32_t *given, 
   expected[0] = t->subgroup_size;
 }
 
-/* The first lane of its subgroup. */
+/* Returns the first lane of its subgroup. */
 static uint32_t first_of(const vkf_check_trial *t, uint32_t own) {
   return own - own % t->subgroup_size;
 }
@@ -55,7 +55,7 @@ static void ballot_words(const vkf_check_trial *t, uint32_t own, uint32_t *given
   expected[3] = (uint32_t)(odd >> 32);
 }
 
-/* Whole numbers under 2^22: exact in any order. */
+/* Adds whole numbers below 2^16; the sum is exact in any order. */
 static void arithmetic_words(const vkf_check_trial *t, uint32_t own, uint32_t *given, uint32_t *expected) {
   uint32_t sum = 0;
   for (uint32_t i = 0; i < t->subgroup_size; i++) sum += noise(first_of(t, own) + i) & 0xffff;
@@ -71,13 +71,14 @@ static void shared_words(const vkf_check_trial *t, uint32_t own, uint32_t *given
   expected[1] = (uint32_t)((uint64_t)n * (n + 1) / 2) * factor;
 }
 
-/* Small whole numbers: sums of up to 64 products and one more number are exact in every order and precision. */
+/* Returns a small whole number: sums of up to 64 products and one more number are exact in every order and
+ * precision. */
 static float matrix_number(uint32_t i, uint32_t first_bit, uint32_t n_bits) {
   const uint32_t most = (1u << n_bits) - 1;
   return (float)(noise(i) >> first_bit & most) - (float)(most / 2);
 }
 
-/* Words of a subgroup: the largest of the three matrices. */
+/* Returns the words of a subgroup: elements of the largest of the three matrices. */
 static uint32_t matrix_elements(const vkf_matrix_shape *s) {
   return VKF_MAX(s->m * s->n, VKF_MAX(s->m, s->n) * s->k);
 }
@@ -106,7 +107,7 @@ static void half_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, ui
   }
 }
 
-/* All but NaN, of which infinity takes the place. */
+/* All f16 numbers, with infinity in place of NaN. */
 static void float16_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
   (void)t;
   given[0] = 0;
@@ -137,7 +138,7 @@ static void storage8_words(const vkf_check_trial *t, uint32_t i, uint32_t *given
   expected[0] = x << 24 | (x & 0xff00) << 8 | (x >> 8 & 0xff00) | x >> 24;
 }
 
-/* Any numbers of magnitudes 2^-32 to 2^32. */
+/* Random numbers of magnitudes 2^-32 to 2^32. */
 static void rounding_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
   float x[3];
   (void)t;
@@ -146,7 +147,7 @@ static void rounding_words(const vkf_check_trial *t, uint32_t i, uint32_t *given
     given[k] = (word & 0x807fffff) | (95 + (word >> 23 & 63)) << 23;
     x[k] = vkf_reproducible_float((int32_t)given[k]);
   }
-  if (i % 2) { /* nearly cancelled: a fused multiply-add has other bits */
+  if (i % 2) { /* almost cancels: a fused multiply-add has other bits */
     x[2] = -vkf_reproducible_mul(x[0], x[1]);
     given[2] = bits_of(x[2]);
   }
@@ -155,7 +156,7 @@ static void rounding_words(const vkf_check_trial *t, uint32_t i, uint32_t *given
   expected[2] = bits_of(vkf_reproducible_mad(x[0], x[1], x[2]));
 }
 
-/* The sequence of probe_loops: each turn of a loop computes its next number. */
+/* The sequence of probe_loops: each turn of a loop computes the next number. */
 static void loop_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
   const uint32_t nested = VKF_PROBE_INNER_TURNS + 1, rounds = t->turns / nested;
   given[0] = expected[0] = noise(i);
@@ -214,7 +215,7 @@ static bool stands_before(const vkf_matrix_shape *shapes, uint32_t i) {
   return false;
 }
 
-/* Adds those of the shapes of the device that kernels for such subgroups have; returns how many trials there are. */
+/* Adds a trial for each shape of the device that kernels for subgroups of this size use; returns the new count. */
 static uint32_t matrix_trials(const vkf_caps *caps, uint32_t size, vkf_check_trial trials[VKF_MAX_TRIALS], uint32_t n) {
   for (uint32_t i = 0; i < caps->n_matrix_shapes && n < VKF_MAX_TRIALS; i++) {
     const vkf_matrix_shape *s = &caps->matrix_shapes[i];
@@ -229,7 +230,7 @@ static uint32_t matrix_trials(const vkf_caps *caps, uint32_t size, vkf_check_tri
   return n;
 }
 
-/* Adds a workgroup of one subgroup, and one of several. */
+/* Adds trials with a workgroup of one subgroup and of several; returns the new count. */
 static uint32_t subgroup_trials(const vkf_caps *caps, uint32_t size, vkf_check_trial trials[VKF_MAX_TRIALS],
                                 uint32_t n) {
   const uint32_t most = VKF_MIN(caps->max_invocations, caps->max_workgroup_size[0]);

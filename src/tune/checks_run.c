@@ -1,5 +1,5 @@
-/* Runs checks on a device. All shaders run in one submit, and their words are compared with those that the host
- * expects. For the check of the clock, the time between the ends of two submits is compared with the host's.
+/* checks_run: runs checks on a device. All shaders run in one submit; the host compares their words with those that it
+ * expects. The check of the clock compares the time between the ends of two submits with the host's.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -30,7 +30,7 @@ typedef struct attempts {
   uint64_t given_bytes, found_bytes;
 } attempts;
 
-/* In ASCII, since it goes to files and may be cut. */
+/* Marks the check as failed. Keeps ASCII only, because the text is written to files and may be cut. */
 static void fail_check(vkf_check_result *result, const char *text) {
   result->state = VKF_CHECK_FAILED;
   snprintf(result->text, sizeof result->text, "%.*s", (int)sizeof result->text - 1, text);
@@ -81,7 +81,8 @@ static void list(attempts *a, const struct vkf_kern_spirv *modules, uint32_t wan
   }
 }
 
-/* Makes the pipelines one by one to find which of them fails. A lost device or too little memory fails no check. */
+/* Makes all pipelines, then gets them one by one to find which failed. A lost device or too little memory fails no
+ * check. */
 static vkf_status make_pipelines(attempts *a, vkf_gpu_pipeline *pipelines[MAX_ALL_TRIALS]) {
   vkf_status st = VKF_OK;
   vkf_gpu_pipeline_params params[MAX_ALL_TRIALS];
@@ -110,7 +111,7 @@ static vkf_status write_given(attempts *a) {
       it->row->words(&it->trial, i, given + it->given_begin / 4 + (size_t)i * it->row->n_given, expected);
   }
   VKF_TRY(vkf_gpu_buffer_write(a->given, 0, given, a->given_bytes));
-  VKF_TRY(vkf_gpu_buffer_fill(a->found, 0, a->found_bytes, 0xdeadbeefu)); /* what was never written */
+  VKF_TRY(vkf_gpu_buffer_fill(a->found, 0, a->found_bytes, 0xdeadbeefu)); /* marks words that are never written */
 done:
   vkf_env_free(a->env, given);
   return st;
@@ -206,8 +207,8 @@ done:
 
 /* ---- clocks ------------------------------------------------------------------------------------------------------ */
 
-/* Two submits with a pause between them. Each ends between its begin and the end of the wait for it, so the host knows
- * the time between both ends within bounds; the pause grows until they are near each other. */
+/* Submits twice with a pause between. Each submit ends between its begin and the end of the wait for it, which bounds
+ * the time between both ends; the pause grows until these bounds are close. */
 static vkf_status time_ends(vkf_gpu_device *device, vkf_gpu_block *const blocks[2], uint64_t *least, uint64_t *most) {
   enum { TRIES = 6, SHORTEST_NS = 1000 * 1000, LONGEST_NS = 50 * 1000 * 1000 };
   uint64_t begin[2], end[2];
@@ -227,7 +228,7 @@ static vkf_status time_ends(vkf_gpu_device *device, vkf_gpu_block *const blocks[
   return VKF_OK;
 }
 
-/* Two different clocks may differ by a sixteenth. */
+/* Fails the clock's check if the device's time is off by more than a sixteenth. */
 static vkf_status try_clock(vkf_gpu_device *device, vkf_check_result *result) {
   vkf_status st = VKF_OK;
   vkf_gpu_block *blocks[2] = {NULL, NULL};
@@ -239,7 +240,7 @@ static vkf_status try_clock(vkf_gpu_device *device, vkf_check_result *result) {
     VKF_TRY(vkf_gpu_block_end(blocks[k]));
   }
   VKF_TRY(time_ends(device, blocks, &least, &most));
-  VKF_TRY(vkf_gpu_block_time_since(blocks[0], blocks[1], &ns)); /* very long where the clock went back */
+  VKF_TRY(vkf_gpu_block_time_since(blocks[0], blocks[1], &ns)); /* very long if the clock went back */
   *result = (vkf_check_result){.state = VKF_CHECK_PASSED};
   if (ns >= least - least / 16 && ns <= most + most / 16) goto done;
   snprintf(text, sizeof text, "expected %.3f to %.3f ms between the ends of two submits, found %.3f",

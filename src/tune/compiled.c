@@ -6,9 +6,9 @@
 
 #include "tune/cache.h"
 
-#define MAX_BYTES (32u << 20) /* a file that grows beyond this is begun anew */
+#define MAX_BYTES (32u << 20) /* a file that grows beyond this is started again */
 
-/* Before the driver's bytes; of this machine's byte order, as those are. */
+/* Before the driver's bytes, and in this machine's byte order, as they are. */
 typedef struct prefix {
   char magic[16];
   uint64_t n, hash;
@@ -37,7 +37,7 @@ char *vkf_tune_compiled_wrap(vkf_env *env, const void *bytes, size_t n, size_t *
   return file;
 }
 
-/* One file per cache header and driver version, which the header need not name. */
+/* Names one file for each cache header and driver version; the header need not have the version. */
 static void name_of(const vkf_caps *caps, char name[64]) {
   uint64_t key = vkf_hash_bytes(VKF_HASH_START, caps->pipeline_cache_uuid, sizeof caps->pipeline_cache_uuid);
   key = vkf_hash_step(vkf_hash_step(key, caps->vendor_id), caps->device_id);
@@ -67,7 +67,7 @@ void vkf_tune_compiled_close(vkf_tuning *t) {
   void *bytes = NULL;
   char name[64], *file = NULL;
   size_t n = 0, n_file = 0;
-  /* After a failure its message is still to be read. */
+  /* After a failure the caller still reads its message. */
   if (!t->cache_folder || env->first != VKF_OK) return;
   if (vkf_gpu_pipeline_cache_take(t->gpu, &bytes, &n) == VKF_OK && n > 0 && n <= MAX_BYTES &&
       vkf_hash_bytes(VKF_HASH_START, bytes, n) != t->compiled_hash)

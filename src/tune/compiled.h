@@ -1,25 +1,25 @@
-/* compiled: the kernels that a driver compiled, in its own form, kept in the cache folder between runs.
+/* compiled: keeps the kernels that a driver compiled, in the driver's form, in the cache folder between runs.
  *
- * Owns one file a device and driver, "pipelines-KEY.bin". Refuses an incomplete file: it begins with a length and a
- * hash of the driver's bytes, since drivers do not check them. Invariant: if anything is wrong with the file, kernels
- * are compiled again.
+ * Owns one file for each device and driver, "pipelines-KEY.bin". It begins with a length and a hash of the driver's
+ * bytes, because drivers do not check them; an incomplete file is refused. Invariant: if anything is wrong with the
+ * file, kernels are compiled again.
  *
- * Drivers that keep all that they make on disk themselves do not need this; a driver that puts nothing into the cache
- * gets no file. Of lavapipe, which keeps a part, the file has the rest (gpu/shader_objects.c).
+ * Drivers that keep everything on disk themselves do not need this; a driver that puts nothing into the cache gets no
+ * file. lavapipe keeps a part itself; the file has the rest (gpu/shader_objects.c).
  */
 #ifndef VKF_TUNE_COMPILED_H
 #define VKF_TUNE_COMPILED_H
 
 #include "tune/tuning.h"
 
-/* Pipelines made on t->gpu from now on go through the cache; nothing happens without a cache folder. */
+/* Loads the file: pipelines made on t->gpu from now on use it. Does nothing without a cache folder. */
 void vkf_tune_compiled_open(vkf_tuning *t);
-/* Keeps what the driver has compiled since then, if it differs from what the file had. */
+/* Writes what the driver has compiled since, if it differs from the file. */
 void vkf_tune_compiled_close(vkf_tuning *t);
 
-/* The driver's bytes within a file's; NULL: the file is not whole. */
+/* Returns the driver's bytes inside of a file; NULL: the file is damaged. */
 const void *vkf_tune_compiled_unwrap(const char *file, size_t n_file, size_t *n);
-/* The file that holds them, from vkf_env_alloc; NULL without memory. */
+/* Returns a file with these bytes, from vkf_env_alloc; NULL: out of memory. */
 char *vkf_tune_compiled_wrap(vkf_env *env, const void *bytes, size_t n, size_t *n_file);
 
 #endif

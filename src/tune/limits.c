@@ -1,5 +1,5 @@
 /* limits: lowers the facts of a device before it is made, so that no feature or size beyond them is used. The classes
- * of devices have the facts that drivers report of such devices.
+ * of devices have the facts that drivers report for them.
  */
 #include "tune/limits.h"
 
@@ -10,8 +10,8 @@
 
 typedef enum fact_kind { WHOLE32, WHOLE64, FLAG, SUBGROUPS } fact_kind;
 
-/* least: what Vulkan 1.1 guarantees of every device (its table "Required Limits") and shaders need. 1 for limits that
- * only say into how many parts data are split: plans split data for any such limit. */
+/* least: what Vulkan 1.1 guarantees on every device (its table "Required Limits") and shaders need; 1 for limits that
+ * only say into how many parts data are split, because plans split data for any such limit. */
 static const struct {
   const char *key;
   fact_kind kind;
@@ -27,7 +27,7 @@ static const struct {
     FACT(SUBGROUPS, subgroup_max, 0),
     FACT(WHOLE32, max_texel_elements, 65536),
     FACT(WHOLE32, max_storage_bindings, 4),
-    FACT(WHOLE32, max_workgroup_count, 1), /* of the first dimension; the others have no more */
+    FACT(WHOLE32, max_workgroup_count, 1), /* of the first dimension; the others get no more */
     FACT(WHOLE32, max_push_bytes, 128),
     FACT(WHOLE32, max_loop_turns, 1),
     FACT(FLAG, indexed_registers, 0),
@@ -101,7 +101,7 @@ static const struct {
      " \"max_storage_range_bytes\": 4294967295, \"max_allocation_bytes\": 4294967292}"},
 };
 
-/* Only sizes from least to most stay; all of them are powers of two. Kernels that are written for one subgroup size run
+/* Keeps the sizes from least to most; all sizes are powers of two. Kernels that are written for one subgroup size run
  * only with that size. */
 static void limit_subgroups(vkf_caps *caps, uint32_t least, uint32_t most) {
   uint32_t first = caps->subgroup_min, last = caps->subgroup_max;
@@ -147,7 +147,7 @@ vkf_status vkf_tune_limits_apply(vkf_env *env, const char *limits, vkf_caps *cap
   vkf_file_json *document = NULL;
   vkf_file_value object;
   const char *json = NULL, *keys[VKF_COUNT(facts)];
-  vkf_text names; /* of classes, or of keys that are unknown */
+  vkf_text names; /* of classes, or of unknown keys */
   vkf_text_init(&names, env);
   for (size_t i = 0; i < VKF_COUNT(classes); i++)
     if (!strcmp(classes[i].name, limits)) json = classes[i].json;

@@ -49,7 +49,7 @@ vkf_status vkf_tune_measure(vkf_backend *backend, const vkf_case *c, const char 
     VKF_TRY(vkf_case_make(env, c, &programs[i].run));
     VKF_TRY(vkf_case_program_ready(&programs[i], backend, names[i]));
     if (programs[i].program) VKF_TRY(verify(&programs[i], &right));
-    if (right) VKF_TRY(vkf_tune_times_init(&times[i], env)); /* the others have no times, so nobody runs them */
+    if (right) VKF_TRY(vkf_tune_times_init(&times[i], env)); /* the others get none, so they are not run */
   }
   VKF_TRY(vkf_tune_times_take(times, n, warm, seconds, time_run, programs));
   for (uint32_t i = 0; i < n; i++) {

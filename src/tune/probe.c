@@ -23,8 +23,8 @@ static bool can_keep(vkf_tuning *t) {
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 /* Each check is marked in the cache before it runs. If the process dies or the device is lost, the next start runs the
- * marked checks one at a time. A process may also be ended by its user, who is impatient at a first start: a check is
- * recorded as failed when it ends two processes alone, or loses a device alone. */
+ * marked checks one at a time. A user who loses patience at a first start may also end the process, so a check is
+ * recorded as failed only when it ends two processes alone, or loses a device alone. */
 static const char among[] = "begun with others by process %d", alone[] = "begun alone by process %d",
                   again[] = "begun alone again by process %d";
 static const char died[] =
@@ -32,10 +32,10 @@ static const char died[] =
     "in the cache folder)";
 static const char put_off[] = "put off"; /* nothing could run */
 
-static const char since[] = " since "; /* behind a mark: start_of() its process */
+static const char since[] = " since "; /* after a mark: start_of() its process */
 
-/* When a process began, in ticks of the system's clock, where Linux says it (proc(5), field 22 of stat); else 0. It
- * tells a process from one that had its number before: that of a container is always 1. */
+/* Returns when a process began, in ticks of the system's clock, if Linux says it (proc(5), field 22 of stat); else 0.
+ * This tells a process from an earlier one with the same number: in a container that is always 1. */
 static unsigned long long start_of(int process) {
   char path[64], text[1024] = "";
   snprintf(path, sizeof path, "/proc/%d/stat", process);
@@ -44,20 +44,20 @@ static unsigned long long start_of(int process) {
   const size_t n = fread(text, 1, sizeof text - 1, file);
   fclose(file);
   text[n] = 0;
-  const char *at = strrchr(text, ')'); /* behind the name, field 2, which may have spaces */
+  const char *at = strrchr(text, ')'); /* after the name, field 2, which may have spaces */
   for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
   return at ? strtoull(at, NULL, 10) : 0;
 }
 
-/* Whether the process that wrote a mark still runs: this one, or another that opens the device now. */
+/* Whether the process that wrote a mark still runs: it is this one, or another that opens the device now. */
 static bool is_under_way(int process, const char *found) {
   const char *at = strstr(found, since);
   return process > 0 && (kill(process, 0) == 0 || errno == EPERM) &&
          (!at || strtoull(at + sizeof since - 1, NULL, 10) == start_of(process));
 }
 
-/* The result that the cache has of a check, found by its text. False: it has none; *mark is left alone, or becomes the
- * one to run the check with because a process died while it ran. */
+/* Finds a check's result in the cache, by its text. Returns false if there is none; if a process died while the check
+ * ran, *mark becomes the mark to run it with, else it does not change. */
 static bool find(const vkf_tuning *t, const char *text, vkf_check_result *result, const char **mark) {
   const char *found = vkf_tune_found(t, text);
   int process = 0;
@@ -80,7 +80,7 @@ static bool find(const vkf_tuning *t, const char *text, vkf_check_result *result
   return true;
 }
 
-/* True: it need not run. */
+/* Returns true if the check need not run. */
 static bool is_settled(vkf_tuning *t, vkf_check check, const char **mark) {
   const vkf_caps *caps = vkf_gpu_device_caps(t->gpu);
   vkf_check_result *result = &t->checks[check];
@@ -96,7 +96,7 @@ static bool is_settled(vkf_tuning *t, vkf_check check, const char **mark) {
   return why != NULL;
 }
 
-/* Before checks run: keeps a mark (`among`, `alone` or `again`) in place of the result of each. */
+/* Before checks run: keeps a mark (`among`, `alone` or `again`) as the result of each. */
 static vkf_status begin(vkf_tuning *t, vkf_tuned_check *checks, size_t n, const char *mark) {
   const int process = (int)getpid();
   char begun[64];
@@ -106,8 +106,8 @@ static vkf_status begin(vkf_tuning *t, vkf_tuned_check *checks, size_t n, const 
   return vkf_tune_keep_checks(t, checks, n);
 }
 
-/* After checks: keeps what they found. After an error it keeps the mark with process 0, which never runs; if memory was
- * short, it keeps `put_off`, which does not count. Returns st. */
+/* After checks: keeps what they found. After an error it keeps the mark with process 0, which never runs, or, if memory
+ * was short, `put_off`, which does not count. Returns st. */
 static vkf_status end(vkf_tuning *t, vkf_tuned_check *checks, size_t n, const char *mark, vkf_status st) {
   const bool was_short = st == VKF_ERROR_MEMORY || st == VKF_ERROR_DEVICE_MEMORY;
   vkf_env_failure failure;
@@ -143,7 +143,7 @@ static void lower_facts(vkf_tuning *t) {
     const vkf_check_result *result = &t->checks[check];
     if (result->state != VKF_CHECK_FAILED || caps.failed_checks >> check & 1) continue;
     vkf_tune_check_mark_failed(&caps, check);
-    if (check != VKF_CHECK_OF_ROUNDING) /* no driver promises that */
+    if (check != VKF_CHECK_OF_ROUNDING) /* no driver guarantees that */
       vkf_env_log(t->env, VKF_LOG_WARNING, "%s: %s failed its check and is not used: %s", caps.device_name,
                   vkf_tune_check_row(check)->title, result->text);
   }

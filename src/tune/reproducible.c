@@ -1,6 +1,6 @@
-/* The reproducible mode needs correctly rounded divisions and square roots, and no fused multiply-add or contraction.
- * Vulkan does not promise correct rounding of division and root, so they are tried: one case of each op that uses them
- * runs on the device and on the scalar path.
+/* reproducible: the mode needs correctly rounded divisions and square roots, and no fused multiply-add or contraction.
+ * Vulkan does not guarantee correct rounding of divisions and roots, so this tests it: one case of each op that uses
+ * them runs on the device and on the scalar path.
  */
 #include "tune/reproducible.h"
 
@@ -12,7 +12,7 @@
 
 static const vkf_op ops[] = {VKF_OP_NORM, VKF_OP_GATE, VKF_OP_LOG_SOFTMAX, VKF_OP_ATTENTION};
 
-/* The first case of an op with plain data; every op has one. */
+/* Returns the first case of an op with plain data; every op has one. */
 static const vkf_case *plain_case(vkf_op op) {
   size_t n = 0;
   const vkf_case *cases = vkf_op_cases(op, &n);

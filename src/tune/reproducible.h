@@ -4,9 +4,10 @@
 
 #include "tune/tuning.h"
 
-/* The name of the check, which depends on the kernels it runs. t->backend must be made, in the reproducible mode. */
+/* Writes the name of the check, which depends on the kernels that it runs. t->backend must be made, in the reproducible
+ * mode. */
 void vkf_tune_reproducible_text(const vkf_tuning *t, char *text, size_t size);
-/* found: "" where the bits are the same, else a sentence that names the op. */
+/* Runs the check. found: "" if the bits are the same, else a sentence that names the op. */
 vkf_status vkf_tune_reproducible_check(vkf_tuning *t, char *found, size_t size);
 
 #endif

@@ -26,7 +26,7 @@ void vkf_tune_times_summarize(vkf_times *t, vkf_bench_row *row) {
   row->p90_ns = t->ns[t->n * 9 / 10];
 }
 
-/* Rounds until each contestant has had `seconds` and `least` runs. Their times are kept only if `keep`. */
+/* Runs rounds until each contestant has had `seconds` and `least` runs. Keeps their times only if `keep`. */
 static vkf_status rounds(vkf_times *times, uint32_t n, double seconds, uint32_t least, bool keep, vkf_time_fn run,
                          void *user) {
   bool again = true;

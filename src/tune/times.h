@@ -1,4 +1,4 @@
-/* times: runs that are timed in turns, until each has had its share of time. */
+/* times: times several contestants in turns, until each has had its share of time. */
 #ifndef VKF_TUNE_TIMES_H
 #define VKF_TUNE_TIMES_H
 
@@ -13,7 +13,7 @@ typedef struct vkf_times {
   double *ns; /* [VKF_TIMES_MAX] */
   uint32_t n;
   double total_ns;
-  double give_up_ns; /* a contestant whose first run takes longer is given up; 0: none is */
+  double give_up_ns; /* gives up a contestant whose first run takes longer; 0: never */
   bool gave_up;
 } vkf_times;
 
@@ -22,14 +22,15 @@ void vkf_tune_times_finish(vkf_times *times, vkf_env *env);
 /* Sets the number of runs, the minimum, the median and the 90th percentile; sorts. */
 void vkf_tune_times_summarize(vkf_times *times, vkf_bench_row *row);
 
-/* One run of contestant i. */
+/* Runs contestant i once. */
 typedef vkf_status (*vkf_time_fn)(void *user, uint32_t i, double *ns);
-/* How long a device runs before it is timed. An idle GPU lowers its clock, and takes a while under load to raise it: an
- * H100 was at 540 of 1980 MHz after 2 s in which a kernel was compiled, and took up to 0.22 s to come back. */
+/* Returns how long a device runs before it is timed. An idle GPU lowers its clock, and takes a while under load to
+ * raise it: an H100 was at 540 of 1980 MHz after 2 s in which a kernel was compiled, and took up to 0.22 s to come
+ * back. */
 double vkf_tune_warm_seconds(const vkf_caps *caps);
 /* Runs the contestants whose ns is not NULL in turns, until each has run for `seconds` and at least VKF_TIMES_MIN
- * times. Before that each runs for a fifth of that time, at least once, and all together for `warm` seconds, but none
- * more than VKF_TIMES_MAX times. If a contestant is given up, its one run is the result. */
+ * times. Before that it runs each at least once and for a fifth of that time, and all together for `warm` seconds. None
+ * runs more than VKF_TIMES_MAX times. If a contestant is given up, its one run is the result. */
 vkf_status vkf_tune_times_take(vkf_times *times, uint32_t n, double warm, double seconds, vkf_time_fn run, void *user);
 
 #endif

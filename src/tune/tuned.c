@@ -14,7 +14,7 @@
 
 /* ---- which times count ------------------------------------------------------------------------------------------- */
 
-/* The larger the better; 0: not at all. From one source, times of the device's own mode are better. */
+/* Ranks a source of times: larger is better; 0: not used. Of one source, times of the device's own mode are better. */
 static uint32_t worth(vkf_tuned_match match, const vkf_tuned_entry *entry, bool reproducible) {
   static const uint32_t tuned[] = {
       [VKF_MATCH_NONE] = 0, [VKF_MATCH_VENDOR] = 2, [VKF_MATCH_ARCHITECTURE] = 6, [VKF_MATCH_DEVICE] = 8};
@@ -29,7 +29,8 @@ static const char *source_name(vkf_tuned_match match, bool probed, const char *d
                           match == VKF_MATCH_ARCHITECTURE ? "architecture" : "vendor");
 }
 
-/* The row of an entry; false if the entry names a problem or a kernel that this library does not have. */
+/* Converts an entry to a row. Returns false if the entry names a problem or a kernel that this library does not
+ * have. */
 static bool to_row(vkf_env *env, const vkf_tuned_entry *entry, const vkf_caps *caps, vkf_tuned_time *out) {
   vkf_case c;
   bool ok = vkf_tune_problem_parse(env, entry->problem, &c) == VKF_OK;
@@ -65,7 +66,7 @@ vkf_status vkf_tune_resolve(const vkf_tuned_file *file, const vkf_tuned_key *key
       worths[n_rows++] = w;
     }
   }
-  for (size_t i = 0; i < n_rows; i++) /* of each op the rows of its best source */
+  for (size_t i = 0; i < n_rows; i++) /* for each op, the rows of its best source */
     if (worths[i] == best[rows[i].problem.op]) rows[out->n_times++] = rows[i];
   out->times = rows;
   return VKF_OK;
@@ -99,7 +100,7 @@ static void read_cache(vkf_tuning *t) {
   vkf_env_free(env, bytes);
 }
 
-/* False: not kept. */
+/* Returns whether the file was written. */
 static bool write_cache(vkf_tuning *t) {
   vkf_env *env = t->env;
   bool is_kept = false;
@@ -122,8 +123,8 @@ typedef struct news {
   size_t n_entries, n_checks;
 } news;
 
-/* Adds them to what the cache holds now, which another process may have changed, and keeps both. is_kept: NULL, or it
- * gets whether the cache could be written. */
+/* Adds them to what the cache has now, which another process may have changed, and writes both. *is_kept (is_kept may
+ * be NULL): whether the cache was written. */
 static vkf_status store(vkf_tuning *t, const news *n, bool *is_kept) {
   vkf_status st = VKF_OK;
   bool is_written = false;
@@ -212,7 +213,7 @@ vkf_status vkf_tune_export(vkf_tuning *t, const char *path) {
   vkf_env *env = t->env;
   vkf_tuned_file one;
   vkf_text text;
-  bool is_tuned = false; /* times of the probe come by themselves */
+  bool is_tuned = false; /* times of the probe need no export */
   vkf_text_init(&text, env);
   vkf_tune_file_init(&one, env);
   for (size_t s = 0; s < t->file.n_sections; s++) {

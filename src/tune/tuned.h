@@ -1,4 +1,4 @@
-/* tuned: the measured times of a device's kernels: read when the device is opened, changed by tuning and importing.
+/* tuned: the measured times of a device's kernels. Read when the device is opened, changed by tuning and importing.
  *
  * Owns the device's rows. For each op, this file decides which rows count: times of this device, else of its
  * architecture, else of the short probe, else of its vendor. The room kern selects by them.
@@ -10,16 +10,16 @@
 
 #include "tune/tuning.h"
 
-/* Reads the cache. env, cache_folder and gpu are set, with facts as the driver gives them; the rest is zero. A cache
- * that cannot be used is no error. */
+/* Reads the cache. Set env, cache_folder and gpu (with the facts of the driver) before, and the rest to zero. An
+ * unusable cache is no error. */
 void vkf_tune_open(vkf_tuning *t);
 void vkf_tune_close(vkf_tuning *t);
-/* The backend uses the times that are known now. */
+/* Makes the backend use the times that are known now. */
 vkf_status vkf_tune_use(vkf_tuning *t);
-/* Adds times of this device, also to the cache if there is one. */
+/* Adds times of this device, to the cache as well if there is one. */
 vkf_status vkf_tune_keep_times(vkf_tuning *t, const vkf_tuned_entry *entries, size_t n);
 vkf_status vkf_tune_keep_checks(vkf_tuning *t, const vkf_tuned_check *checks, size_t n);
-/* NULL: there is no result. Valid until something is kept. */
+/* Returns the result of a check, which is valid until something is kept; NULL: there is none. */
 const char *vkf_tune_found(const vkf_tuning *t, const char *check);
 
 /* vkf_device_store_times(), vkf_device_export_times() and vkf_device_import_times() of a device that has kernels. */
@@ -27,8 +27,8 @@ vkf_status vkf_tune_store(vkf_tuning *t, const vkf_kernel_time *times, size_t n)
 vkf_status vkf_tune_export(vkf_tuning *t, const char *path);
 vkf_status vkf_tune_import(vkf_tuning *t, const char *path, size_t *n_times);
 
-/* The rows of `file` that count for a device with this key, into memory of `arena`. Those of the reproducible mode
- * count in that mode alone. */
+/* Sets the rows of `file` that count for a device with this key, in memory of `arena`. Rows of the reproducible mode
+ * count in that mode alone, and there before others of the same source. */
 vkf_status vkf_tune_resolve(const vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_caps *caps,
                             bool reproducible, vkf_arena *arena, vkf_tuned *out);
 

@@ -16,7 +16,7 @@
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-/* The processor's name in /proc/cpuinfo; "unknown" if it has none. */
+/* Reads the processor's name from /proc/cpuinfo; "unknown" if there is none. */
 static void cpu_model(char *out, size_t size) {
   char line[512];
   FILE *file = fopen("/proc/cpuinfo", "r");
@@ -226,7 +226,7 @@ static vkf_status read_device(vkf_tuned_file *file, const char *source, vkf_file
   return VKF_OK;
 }
 
-/* Is it the format of a later version? */
+/* Whether it is the format of a later version. */
 static bool is_newer(const char *format) {
   const size_t n = sizeof FORMAT_NAME - 1;
   return strncmp(format, FORMAT_NAME, n) == 0 && strtol(format + n, NULL, 10) > strtol(FORMAT + n, NULL, 10);

@@ -13,7 +13,8 @@
  *     }
  *
  * A check is named together with what its result depends on; `found` is "" if it passed. This file does not know which
- * kernels and checks there are. Invariant: one section per key, one time per problem and kernel, one result per check.
+ * kernels and checks there are. Invariant: one section per key, one time per problem, kernel and mode, one result per
+ * check.
  */
 #ifndef VKF_TUNE_TUNED_FILE_H
 #define VKF_TUNE_TUNED_FILE_H
@@ -21,8 +22,8 @@
 #include "base/base.h"
 #include "gpu/caps.h"
 
-/* What times depend on. cpu "", threads and vector_bits 0 where the device is no CPU driver: such a driver's UUID is
- * the same on every machine. */
+/* What times depend on. For other devices than CPU drivers, cpu is "" and threads and vector_bits are 0; a CPU driver's
+ * UUID is the same on every machine. */
 typedef struct vkf_tuned_key {
   char device[256], cpu[128];
   char uuid[33];
@@ -33,8 +34,8 @@ typedef struct vkf_tuned_key {
 typedef struct vkf_tuned_entry {
   char problem[64], kernel[96];
   uint64_t ns;
-  bool probed;       /* by the short probe at device creation; a tuned time replaces it */
-  bool reproducible; /* measured in that mode, in which the same kernels do more */
+  bool probed;       /* by the short probe at device creation; a tuned time replaces it, never the reverse */
+  bool reproducible; /* measured in that mode, in which kernels do more */
 } vkf_tuned_entry;
 
 typedef struct vkf_tuned_check {
@@ -55,7 +56,8 @@ typedef struct vkf_tuned_file {
   size_t n_sections;
 } vkf_tuned_file;
 
-/* How well times measured under one key apply to another; larger is better. Times of another table never apply. */
+/* How well times measured under one key apply to another; larger is better. Times of another table of kernels never
+ * apply. */
 typedef enum vkf_tuned_match {
   VKF_MATCH_NONE,
   VKF_MATCH_VENDOR,       /* the same maker and driver */
@@ -64,21 +66,22 @@ typedef enum vkf_tuned_match {
 } vkf_tuned_match;
 vkf_tuned_match vkf_tune_match(const vkf_tuned_key *measured, const vkf_tuned_key *wanted);
 
-/* The key of a device on this machine. */
+/* Computes the key of a device on this machine. */
 void vkf_tune_key(const vkf_caps *caps, vkf_tuned_key *out);
 
 void vkf_tune_file_init(vkf_tuned_file *file, vkf_env *env);
 void vkf_tune_file_finish(vkf_tuned_file *file);
-/* Adds what the JSON holds. VKF_ERROR_FORMAT says what is wrong, and nothing was added;
+/* Adds what the JSON has. Errors, after which nothing was added: VKF_ERROR_FORMAT says what is wrong;
  * VKF_ERROR_UNSUPPORTED: a later version wrote it. */
 vkf_status vkf_tune_file_parse(vkf_tuned_file *file, const char *source, const char *bytes, size_t n_bytes);
-/* Adds one time, over an older one of the same key, problem and kernel. */
+/* Adds one time. Replaces an older one of the same key, problem, kernel and mode, unless only the older one was
+ * tuned. */
 vkf_status vkf_tune_file_add(vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_tuned_entry *entry);
 /* Adds the result of a check and replaces an older one. */
 vkf_status vkf_tune_file_check(vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_tuned_check *check);
-/* NULL: there is no result of this check on this very device. */
+/* Returns the result of this check on this very device; NULL: there is none. */
 const char *vkf_tune_file_found(const vkf_tuned_file *file, const vkf_tuned_key *key, const char *check);
-/* Drops the sections of this key's device with an older table, whose times would never be used again. */
+/* Drops the sections of this key's device with another table, whose times would never be used again. */
 void vkf_tune_file_prune(vkf_tuned_file *file, const vkf_tuned_key *key);
 vkf_status vkf_tune_file_print(const vkf_tuned_file *file, vkf_text *out);
 

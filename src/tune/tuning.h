@@ -1,7 +1,7 @@
 /* tuning: what is known of one device beyond the facts that its driver states: measured times, the results of its
  * checks, and what its compiler made.
  *
- * The device owns it and closes it. tuned.h, probe.h and compiled.h say who fills which member.
+ * The device owns and closes it. tuned.h, probe.h and compiled.h say who fills which member.
  */
 #ifndef VKF_TUNE_TUNING_H
 #define VKF_TUNE_TUNING_H
@@ -20,10 +20,10 @@ typedef struct vkf_tuning {
   bool reproducible;          /* the device is in that mode */
 
   vkf_tuned_key key;   /* of this device */
-  vkf_tuned_file file; /* all that was read and found */
-  bool is_newer;       /* tuned.json is of a later version, which it is left to: nothing is kept */
-  bool has_warned;     /* that tuned.json cannot be read */
-  char unkept[256];    /* why it could not be written; "" if it was, or if the log alone says it */
+  vkf_tuned_file file; /* everything that was read and found */
+  bool is_newer;       /* tuned.json is of a later version: it stays as it is, and nothing is kept */
+  bool has_warned;     /* about a tuned.json that cannot be read */
+  char unkept[256];    /* why it could not be written; "" if it was, or if only the log says why */
   vkf_arena arena;     /* of the rows */
   vkf_tuned rows;      /* the times that count for this device */
 
