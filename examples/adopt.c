@@ -1,5 +1,4 @@
-/* Translates on a Vulkan device that this program creates: example_adopt MODEL TEXT. Link with the loader (-lvulkan).
- */
+/* Translates on a Vulkan device that this program creates: example_adopt MODEL TEXT. Link the loader (-lvulkan). */
 #include <stdio.h>
 #include <string.h>
 #include <vkformer/vulkan.h>

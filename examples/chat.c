@@ -1,5 +1,6 @@
 /* A conversation in steps: example_chat MODEL. Each line of standard input is appended to the conversation, whose ids
- * are never computed again, and is answered greedily with up to 64 ids. */
+ * are never computed again, and is answered greedily with up to 64 ids.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <vkformer/vkformer.h>
@@ -35,8 +36,7 @@ int main(int argc, char **argv) {
     const int32_t *ids = vkf_result_i32(tokens, "ids", &n);
     if (!status) status = vkf_session_feed(session, 0, ids, n, 1);
     vkf_session_ids(session, 0, &n);
-    for (int i = 0; i < 64 && (i == 0 || id != special.eos) && !status;
-         i++) { /* the answer: the ids after the line's */
+    for (int i = 0; i < 64 && (i == 0 || id != special.eos) && !status; i++) { /* the answer: ids after the line's */
       status = vkf_session_step(session);
       const float *logits = vkf_session_logits(session, 0, NULL);
       id = 0;

@@ -1,4 +1,4 @@
-/* attention: which token looks at which, as a page, a picture or a list. `attention`, `layers` and `translate
+/* attention: which token attends to which, as a page, a picture or a list. `attention`, `layers` and `translate
  * --attention` share this. The weights are those of vkf_session_run(); the program only adds them up.
  */
 #ifndef VKFORMER_TOOLS_ATTENTION_H
@@ -16,13 +16,13 @@ typedef struct tool_tokens {
 /* A text or an image that was run. Zero but for `how` at first. */
 typedef struct tool_attended {
   const char *text, *translation;   /* the caller's; translation NULL: none */
-  tool_tokens source, target, next; /* next: what each position of the target writes */
+  tool_tokens source, target, next; /* next: the token that each position of the target produces */
   size_t patch_rows, patch_columns; /* of an image; 0: it is a text */
-  vkf_run_params how;               /* set by the caller: what the pass puts out */
+  vkf_run_params how;               /* set by the caller: the outputs of the pass */
   vkf_result *pixels, *pass;
 } tool_attended;
 
-/* What one layer does: weights [heads][rows][columns]. */
+/* The attention of one layer: weights [heads][rows][columns]. */
 typedef struct tool_attention_map {
   const char *kind; /* "encoder", "decoder", "cross", or "self" of a model with one stack */
   size_t layer, n_heads;
@@ -32,54 +32,55 @@ typedef struct tool_attention_map {
 
 #define TOOL_MAX_MAPS 512
 
-/* The tokens of ids. TOOL_FAILED after a message. Finish `out` either way. */
+/* Converts ids to tokens. TOOL_FAILED after a message. Finish `out` either way. */
 int tool_tokens_of_ids(tool_session *session, const int32_t *ids, size_t n, tool_tokens *out);
 void tool_tokens_finish(tool_tokens *tokens);
 
-/* A command on one text: opens the model that is its first operand, runs the text behind it, or --image, and calls
- * `report`. The command's exit code. */
+/* Runs a command on one text: opens the model (the first operand), runs the text (the next one) or --image, and calls
+ * `report`. Returns the command's exit code. */
 int tool_attend(const tool_args *args, vkf_run_params how,
                 int (*report)(tool_session *session, const tool_args *args, const tool_attended *a));
-/* Runs a text and the translation that it got: ids [n] with the start token. */
+/* Runs a text with its translation: ids [n] with the start token. */
 int tool_attend_translation(tool_session *session, const tool_args *args, const char *text, const char *translation,
                             const int32_t *ids, size_t n, tool_attended *out);
 void tool_attended_finish(tool_attended *a);
 
-/* The maps that --kind, --layer and --head leave, and of each the heads; how many there are. 0 after a message. */
+/* The maps, with their heads, that --kind, --layer and --head choose. tool_attention_choose() returns how many; 0 after
+ * a message. */
 typedef struct tool_attention_maps {
   tool_attention_map at[TOOL_MAX_MAPS];
   size_t n, n_heads; /* n_heads: of all maps */
 } tool_attention_maps;
 int tool_attention_choose(const tool_attended *a, const tool_args *args, tool_attention_maps *out);
-/* Whether --kind is one that models have. */
+/* Whether --kind names a kind that exists. */
 bool tool_attention_is_kind(const char *name);
 bool tool_attention_has_head(const tool_args *args, size_t head);
 
-/* Head `head` as [n_rows][n_columns], at most as many as there are: weights of columns that fall together are added,
- * those of rows are averaged, so a row still adds up to 1. To free(); NULL after a message. */
+/* Scales a head down to [n_rows][n_columns], at most its own size: adds the weights of columns that fall together and
+ * averages those of rows, so that a row still adds up to 1. To free(); NULL after a message. */
 float *tool_attention_sample(const tool_attention_map *map, size_t head, size_t n_rows, size_t n_columns);
 
-/* How the weights of a map are made. TOOL_FAILED after a message. */
+/* Gets how the weights of a map are computed. TOOL_FAILED after a message. */
 int tool_attention_rule(const tool_session *session, const tool_attention_map *map, vkf_attention_info *out);
-/* Of a pass with projections, [rows][columns]: the scores q.k of a head, before scale, bias and mask. To free(); NULL
- * after a message. */
+/* Returns the scores q.k [rows][columns] of a head of a pass with projections, before scale, bias and mask. To free();
+ * NULL after a message. */
 float *tool_attention_scores(const tool_attended *a, const tool_attention_map *map, size_t head,
                              const vkf_attention_info *rule);
-/* Of such a pass, [rows][columns]: what is added to the scores of a head, where its rule has a bias. NULL after a
- * message. */
+/* Returns the bias [rows][columns] that is added to the scores of a head of such a pass; the rule must have one. NULL
+ * after a message. */
 const float *tool_attention_bias(const tool_attended *a, const tool_attention_map *map, size_t head);
 
-/* Tokens [first, first + n) that a word is made of; n 0: it is not there. A whole number is a position. */
+/* Tokens [first, first + n) of a word; n 0: it is not there. A word that is a whole number is a position. */
 typedef struct tool_span {
   size_t first, n;
 } tool_span;
 tool_span tool_find_word(const tool_tokens *tokens, const char *word);
-/* How much the tokens of `from` look at those of `to` together: a mean over `from`, a sum over `to`. */
+/* Returns the attention of `from` to `to`: the mean over the tokens of `from` of the sum over those of `to`. */
 double tool_attention_weight(const tool_attention_map *map, size_t head, tool_span from, tool_span to);
 
-/* What a page gets of a text (attention_page.c); NULL after a message. */
+/* Returns the data of a text for a page (attention_page.c); NULL after a message. */
 json_t *tool_attention_document(const tool_session *session, const tool_args *args, const tool_attended *a);
-/* The pictures of a text (attention_svg.c). */
+/* Write the pictures of a text (attention_svg.c). */
 int tool_attention_write_svg(const tool_args *args, const tool_attended *a, const char *path);
 int tool_attention_write_png(const tool_args *args, const tool_attended *a, const char *path);
 

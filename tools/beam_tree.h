@@ -1,4 +1,4 @@
-/* beam_tree: the beam search of one text as a picture: which hypotheses each step kept, ended and dropped. */
+/* beam_tree: draws the beam search of one text: which hypotheses each step kept, ended and dropped. */
 #ifndef VKFORMER_TOOLS_BEAM_TREE_H
 #define VKFORMER_TOOLS_BEAM_TREE_H
 
@@ -14,11 +14,11 @@ typedef struct tool_beam_tree {
   size_t n_ids;
 } tool_beam_tree;
 
-/* The options that go with --beam-tree; TOOL_USAGE after a message. */
+/* Checks the options beside --beam-tree; TOOL_USAGE after a message. */
 int tool_beam_tree_check(const tool_args *args);
-/* A vkf_beams_fn; user: a tool_beam_tree, zero at first. */
+/* Adds the candidates of a step, as a vkf_beams_fn; user: a tool_beam_tree, zero at first. */
 int tool_beam_tree_add(void *user, size_t row, size_t search, const vkf_beam_candidate *candidates, size_t n);
-/* The text's result. */
+/* Takes the ids of the translation from the text's result. */
 int tool_beam_tree_end(tool_beam_tree *tree, const vkf_result *result);
 /* Writes args->beam_tree (path NULL: writes nothing), and finishes the tree. */
 int tool_beam_tree_write(tool_beam_tree *tree, tool_session *session, const char *path);

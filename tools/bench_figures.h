@@ -1,4 +1,4 @@
-/* bench: figures computed from times: their median and spread, and the share of what the device was measured to allow.
+/* bench: figures computed from times: their median and spread, and the share of the device's measured roof.
  *
  * Owns nothing. It is a header so that a test can call it with invented times.
  */
@@ -12,14 +12,14 @@
 
 #include <vkformer/lab.h>
 
-/* What the rows of the problem "peak" reached in their fastest runs; 0: not measured. */
+/* The roofs: what the rows of the problem "peak" reached in their fastest runs; 0: not measured. */
 typedef struct bench_peaks {
   double gflops;                /* multiply-adds in registers */
   double matrix_gflops;         /* of matrix cores */
   double gbytes, cached_gbytes; /* moved to or from memory, and read from caches */
 } bench_peaks;
 
-/* What holds a row back at best. */
+/* What limits a row. */
 typedef enum bench_roof {
   BENCH_NO_ROOF,
   BENCH_MULTIPLY_ADDS,
@@ -28,11 +28,11 @@ typedef enum bench_roof {
   BENCH_MEMORY
 } bench_roof;
 
-/* Operands of so many bytes and more are taken to come from memory, others from caches: what "peak" calls memory is
- * this large, and larger on GPUs. */
+/* Operands of at least so many bytes count as read from memory, smaller ones as read from caches: the copies of "peak"
+ * that measure memory are this large, larger on GPUs. */
 #define BENCH_MEMORY_BYTES (32.0 * 1024 * 1024)
 
-/* Takes in a row of the problem "peak". What disturbs a run lowers no roof, so the fastest one counts. */
+/* Adds a row of the problem "peak". Counts its fastest run, because a disturbed run does not lower a roof. */
 static inline void bench_peaks_add(bench_peaks *peaks, const vkf_bench_row *row) {
   if (row->n_runs == 0) return;
   if (!strcmp(row->variant, "matrix"))
@@ -45,9 +45,9 @@ static inline void bench_peaks_add(bench_peaks *peaks, const vkf_bench_row *row)
     peaks->gbytes = fmax(peaks->gbytes, row->bytes / row->min_ns);
 }
 
-/* The median's share of the lowest roof over a row, and which one that is. cold: its operands were in no cache. 0 and
- * BENCH_NO_ROOF: there is none. That is so of a row above its roof, too: the roof was measured while the machine was
- * slower, and shares of it say nothing. */
+/* Returns the median's share of the lowest roof over a row, and which roof that is. cold: its operands were in no
+ * cache. 0 and BENCH_NO_ROOF: there is none, or the row is above its roof, which was then measured while the machine
+ * was slower, so that a share of it means nothing. */
 static inline double bench_share(const bench_peaks *peaks, const vkf_bench_row *row, bool cold, bench_roof *roof) {
   const bool is_memory = cold || row->bytes >= BENCH_MEMORY_BYTES;
   const double gbytes = is_memory ? peaks->gbytes : fmax(peaks->cached_gbytes, peaks->gbytes);

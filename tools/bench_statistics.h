@@ -12,14 +12,14 @@
 
 #include <vkformer/lab.h>
 
-/* A line under the row; none if the driver reports nothing. */
+/* Prints a line under the row; none if the driver reports nothing. */
 static inline void bench_statistics_print(const vkf_bench_row *row, FILE *to) {
   for (size_t i = 0; i < row->n_statistics; i++)
     fprintf(to, "%s%s %.12g%s", i ? ", " : "  the driver: ", row->statistics[i].name, row->statistics[i].value,
             i + 1 == row->n_statistics ? "\n" : "");
 }
 
-/* {"Register Count": 64, ...}; null stands for what is no number. */
+/* Returns {"Register Count": 64, ...}, with null for NaN and infinities. */
 static inline json_t *bench_statistics_json(const vkf_bench_row *row) {
   json_t *all = json_object();
   for (size_t i = 0; i < row->n_statistics; i++) {

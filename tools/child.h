@@ -1,4 +1,4 @@
-/* child: this program again, in a process of its own, so that a driver that hangs or crashes does not end this one. */
+/* child: runs this program in a child process, so that a driver that hangs or crashes does not end the parent. */
 #ifndef VKFORMER_TOOLS_CHILD_H
 #define VKFORMER_TOOLS_CHILD_H
 
@@ -12,17 +12,17 @@ typedef struct tool_child {
 } tool_child;
 
 typedef struct tool_child_params {
-  const char *words[6];  /* its command and what belongs to that; NULL behind the last */
-  const char *manifest;  /* of the only driver that its loader sees; NULL: as the environment and --icd say */
-  bool is_without_cache; /* it keeps nothing, and reads nothing that was kept */
+  const char *words[6];  /* its command and the arguments of that; NULL after the last */
+  const char *manifest;  /* of the only driver that its loader sees; NULL: those of the environment and --icd */
+  bool is_without_cache; /* it neither reads nor writes the cache */
 } tool_child_params;
 
-/* With the options of args on which devices depend. false: it cannot be started; errno says why. */
+/* Starts a child with those options of args that affect devices. false: it cannot be started; errno says why. */
 bool tool_child_start(tool_child *child, const tool_args *args, const tool_child_params *params);
-/* The next bytes that it wrote, at most `size`; 0: there are no more; -1: none came until `deadline` (tool_seconds()).
+/* Reads up to `size` bytes of its output; 0: there are no more; -1: none came before `deadline` (as tool_seconds()).
  */
 ssize_t tool_child_read(const tool_child *child, double deadline, char *bytes, size_t size);
-/* Waits until it has ended, which the end of its input asks for. What waitpid() says of it; 0 where none runs. */
+/* Closes its input, which asks it to end, and waits until it has. Returns the status of waitpid(); 0: none runs. */
 int tool_child_end(tool_child *child, bool kill_it);
 
 #endif

@@ -1,8 +1,8 @@
 /* crew: see crew.h.
  *
- * The first worker runs on the caller's thread. All contexts are made on that thread, too, because making one may
- * change the environment; each worker opens the rest of its session on its own thread, when it gets a job. Invariant:
- * a job's flag says that its result is there, whichever worker did it.
+ * The first worker runs on the caller's thread. All contexts are created on that thread, too, because creating one may
+ * change the environment; each worker opens the rest of its session on its own thread when it gets a job. Invariant: a
+ * job's flag is set if its result is there, whichever worker did it.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -13,7 +13,8 @@
 #include <sys/stat.h>
 
 #define DRIVER_THREADS "LP_NUM_THREADS"
-/* Bytes of weights. Above, a dispatch is long enough for several threads, and a copy a worker is too much memory. */
+/* Bytes of weights. Above it, a dispatch is long enough for several threads, and one copy per worker takes too much
+ * memory. */
 #define SMALL_MODEL (INT64_C(128) << 20)
 enum { MAX_WORKERS = 64, MAX_CHOSEN = 8 };
 
@@ -39,7 +40,8 @@ struct tool_crew_worker {
 static bool is_small(const char *folder) {
   char path[4200];
   struct stat found;
-  snprintf(path, sizeof path, "%s/model.safetensors", folder); /* a model in shards has no such file: it is large */
+  snprintf(path, sizeof path, "%s/model.safetensors",
+           folder); /* a model in shards has no such file, so it counts as large */
   return stat(path, &found) == 0 && found.st_size <= SMALL_MODEL;
 }
 
@@ -63,7 +65,7 @@ static size_t default_workers(const tool_crew *crew) {
   return cores < crew->limit ? cores : crew->limit;
 }
 
-/* On a device that is open. */
+/* Returns how many workers an open device gets. */
 static size_t device_workers(const tool_crew *crew, const vkf_device *device) {
   const vkf_device_info *info = vkf_device_get_info(device);
   /* SwiftShader uses all cores with one worker, and has no setting to use fewer. */
@@ -84,11 +86,11 @@ static int check_options(const tool_args *args) {
   return TOOL_OK;
 }
 
-/* Into the environment, where drivers read it. */
+/* Sets the driver's number of threads in the environment, where the driver reads it. */
 static int choose_threads(const tool_crew *crew, tool_workload load) {
   const char *threads = crew->args->driver_threads;
   const size_t workers = crew->args->workers ? crew->args->workers : default_workers(crew);
-  /* Threads of the driver help if batches are large and there are cores that no other worker uses. */
+  /* Threads of the driver help if batches are large and some cores are not used by other workers. */
   const bool helps = load != TOOL_ONE_AT_A_TIME && workers == 1 && vkf_core_count() > 1;
   if (!threads && !getenv(DRIVER_THREADS) && is_small(crew->folder) && !helps) threads = "0";
   return !threads || setenv(DRIVER_THREADS, threads, 1) == 0 ? TOOL_OK : tool_error(DRIVER_THREADS " cannot be set");
@@ -106,7 +108,7 @@ static int add_device(tool_crew *crew, const char *selector, size_t length) {
   return TOOL_OK;
 }
 
-/* Those of --device. "all" are all that Vulkan lists, or ref. */
+/* Lists the devices of --device. "all" are all that Vulkan lists, or ref. */
 static int list_devices(tool_crew *crew) {
   const char *rest = crew->args->device ? crew->args->device : "";
   int exit_code = TOOL_OK;
@@ -120,7 +122,7 @@ static int list_devices(tool_crew *crew) {
     }
     return exit_code;
   }
-  for (bool more = true; more && exit_code == TOOL_OK;) { /* names have commas with a space behind them */
+  for (bool more = true; more && exit_code == TOOL_OK;) { /* a comma with a space after it belongs to a name */
     const char *end = strchr(rest, ',');
     while (end && end[1] == ' ') end = strchr(end + 1, ',');
     more = end != NULL;
@@ -130,7 +132,7 @@ static int list_devices(tool_crew *crew) {
   return exit_code;
 }
 
-/* Opens the devices behind the first, so that what they are decides how many workers they have. */
+/* Opens the devices after the first, because the kind of a device decides how many workers it gets. */
 static int open_devices(tool_crew *crew) {
   tool_crew_worker *others = calloc((crew->n_devices + 1) * MAX_WORKERS, sizeof *others);
   if (!others) return tool_error("out of memory");

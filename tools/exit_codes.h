@@ -1,4 +1,4 @@
-/* exit_codes: the exit codes of the program, and which status of the library ends with which. README.md has the same
+/* exit_codes: the exit codes of the program, and which one each status of the library gives. README.md has the same
  * table for users.
  */
 #ifndef VKFORMER_TOOLS_EXIT_CODES_H
@@ -31,7 +31,7 @@ static inline int tool_exit_code(vkf_status status) {
   }
 }
 
-/* The exit code of two steps together: a wrong result first, then the lower code that is not TOOL_OK. */
+/* Combines the exit codes of two steps: the lower one that is not TOOL_OK, so a wrong result comes first. */
 static inline int tool_both_exit_codes(int a, int b) {
   return a == TOOL_OK ? b : b == TOOL_OK ? a : a < b ? a : b;
 }

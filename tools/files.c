@@ -1,4 +1,4 @@
-/* files: reads and writes whole files as the library does, with the program's messages.
+/* files: reads and writes whole files through the library, with the program's messages.
  *
  * Invariant: only this file opens files whose names come from a user, a model folder or the installation. The
  * exceptions are source.c and sink.c, which read and write corpora piece by piece.
@@ -17,7 +17,7 @@
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* NULL after a message, which `quiet` leaves out. */
+/* Reads a file; NULL after a message, or without one if `quiet`. */
 static char *read_whole(const char *path, size_t *size, bool quiet) {
   tool_session session = {0};
   vkf_result *result = NULL;
@@ -28,7 +28,7 @@ static char *read_whole(const char *path, size_t *size, bool quiet) {
   if (status == VKF_OK) {
     const vkf_array *bytes = vkf_result_find(result, "bytes");
     text = malloc(bytes->shape[0] + 1);
-    if (text) memcpy(text, bytes->data, bytes->shape[0] + 1); /* with the zero byte behind them */
+    if (text) memcpy(text, bytes->data, bytes->shape[0] + 1); /* with the zero byte after them */
     if (text) *size = bytes->shape[0];
     if (!text && !quiet) tool_error("%s: out of memory", path);
   } else if (!quiet) {
@@ -61,7 +61,7 @@ json_t *tool_read_json(const char *path) {
     tool_error("%s: expected JSON, found a byte-order mark of UTF-8 before it: save the file without one", path);
     return NULL;
   }
-  /* Without memory jansson may report wrong syntax, so this tries to allocate what it may have needed. */
+  /* If memory runs out, jansson may report wrong syntax. So try to allocate what it may have needed. */
   void *trial = malloc(16 * (size_t)(error.position > 0 ? error.position : 1));
   const bool has_memory = trial && error.line > 0 && json_error_code(&error) != json_error_out_of_memory;
   free(trial);
@@ -121,7 +121,7 @@ void tool_inputs_finish(tool_inputs *in) {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Where "-" goes; what is printed goes to standard error from the first "-" on. */
+/* The path that "-" stands for. Once "-" is used, everything else is printed to standard error. */
 static char standard_output[32] = "-";
 
 bool tool_take_output(void) {

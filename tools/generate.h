@@ -4,7 +4,8 @@
 
 #include "program.h"
 
-/* The prompts of the options, or the lines of standard input. config: keys of generation_config.json or NULL. */
+/* Continues the prompts of the options, or the lines of standard input. config: keys of generation_config.json or NULL.
+ */
 int tool_generate_text(const tool_args *args, const char *config);
 
 #endif

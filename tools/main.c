@@ -1,6 +1,6 @@
 /* vkformer: the program. Finds the command, parses its arguments, runs it.
  *
- * Exit codes are those of exit_codes.h; those other than 0 come with a sentence on standard error.
+ * Exit codes are those of exit_codes.h; every one but 0 comes with a sentence on standard error.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -55,7 +55,7 @@ static int refuse(const char *expected, const char *name) {
                           nearest.name ? nearest.name : "", nearest.name ? "'?" : "");
 }
 
-/* Of a command, else of a topic. */
+/* Prints the help of a command, else of a topic. */
 static int print_help_of(const char *name) {
   char path[4096], file[128];
   size_t size = 0;
@@ -75,8 +75,8 @@ static int print_help_of(const char *name) {
   return refuse("a command, or a topic (models, generation, exit-codes, environment)", name);
 }
 
-/* Every example calls the model that comes with vkformer by its name in the sources. Where there is no such folder, it
- * is the installed one. */
+/* Replaces the name of the shipped model by the path of the installed one if there is no such folder here: all examples
+ * call that model by its name in the sources. */
 static void find_shipped_model(tool_args *args, char *path, size_t size) {
   static const char shipped[] = "models/en-es";
   const bool is_operand = args->command->takes_model && args->n_operands;
@@ -109,7 +109,7 @@ static int run(const tool_command *command, int argc, char **argv) {
   return exit_code != TOOL_OK ? exit_code : flushed;
 }
 
-/* A standard stream that was closed fails when it is used, and no file gets its number. */
+/* Opens closed standard streams so that no file gets their numbers, and so that using them fails. */
 static void keep_standard_streams(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
     if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
@@ -117,7 +117,7 @@ static void keep_standard_streams(void) {
 
 int main(int argc, char **argv) {
   keep_standard_streams();
-  /* A file that grows beyond the limit of the shell is then an error like a full disk, and its part is removed. */
+  /* Then a file that exceeds the shell's size limit is an error like a full disk, and the partial file is removed. */
   signal(SIGXFSZ, SIG_IGN);
   if (argc < 2) {
     print_help(stderr);

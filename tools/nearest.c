@@ -1,4 +1,4 @@
-/* nearest: the name that a mistyped one, or one of another program, was probably meant to be. */
+/* nearest: finds the name that was probably meant by a mistyped one, or by one of another program. */
 #include <string.h>
 
 #include "program.h"
@@ -9,7 +9,7 @@ static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* How many letters to insert, remove, replace or swap with the next one to make b of a. */
+/* Returns how many letters to insert, remove, replace or swap with the next one to turn a into b. */
 static size_t distance(const char *a, const char *b) {
   size_t rows[3][MOST + 1], *before = rows[0], *last = rows[1], *now = rows[2];
   const size_t n = strlen(a), m = strlen(b);
@@ -33,13 +33,13 @@ void tool_nearest_begin(tool_nearest *nearest, const char *word) {
   *nearest = (tool_nearest){.word = word, .distance = strlen(word) < 6 ? 1 : strlen(word) / 3};
 }
 
-/* Whether a and b are the same but for the sign between their words. */
+/* Whether a and b differ only in the sign between words, '_' or '-'. */
 static bool is_same_name(const char *a, const char *b) {
   for (; *a && (*a == *b || (*a == '_' && *b == '-')); a++) b++;
   return *a == *b;
 }
 
-/* Whether another program has this word for the option `name`. */
+/* Whether another program calls the option `name` by this word. */
 static bool is_name_elsewhere(const char *word, const char *name) {
   static const char *const names[][2] = {
       {"beam-size", "num-beams"}, /* Marian, CTranslate2 */

@@ -1,4 +1,4 @@
-/* options: reads command lines in GNU style by the tables of the commands.
+/* options: parses command lines in GNU style, as the tables of the commands say.
  *
  * Refuses what the tables do not allow: an unknown or ambiguous option, a missing value, a value of the wrong kind,
  * too few or too many operands. Each is a usage error that names the option, what was expected and what was found.
@@ -56,7 +56,7 @@ static bool is_list_of_ids(const json_t *json, int depth) {
   return is_list;
 }
 
-/* "1,2" as [1,2], or (depth 2) "[1],[2,3]" as [[1],[2,3]]; NULL: they are neither. */
+/* Parses "1,2" as [1,2], or (depth 2) "[1],[2,3]" as [[1],[2,3]]; NULL: it is neither. */
 static json_t *parse_ids(const char *text, int depth) {
   const size_t size = strlen(text) + 3;
   char *list = malloc(size);
@@ -74,7 +74,7 @@ void tool_generation_key(const char *name, char key[64]) {
     if (*c == '-') *c = '_';
 }
 
-/* The generation key that an option gives. */
+/* Writes the generation key that an option sets. */
 static void key_of(const tool_option *option, char key[64]) {
   /* names that Marian has for keys of transformers */
   static const char *const others[][2] = {{"n-best", "num_return_sequences"}, {"normalize", "length_penalty"}};
@@ -84,7 +84,8 @@ static void key_of(const tool_option *option, char key[64]) {
   tool_generation_key(name, key);
 }
 
-/* The option's value as JSON. NULL: it is none; *expected (NULL: the kind tells) says what it must be. */
+/* Parses the option's value to JSON. NULL: it is not valid, and *expected says what it must be (NULL: the kind says
+ * it). */
 static json_t *parse_key(const tool_option *option, const char *text, const char **expected) {
   char key[64];
   long long whole = 0;
@@ -157,13 +158,13 @@ static int add_text(tool_texts *texts, const char *text) {
   return TOOL_OK;
 }
 
-/* Whether a whole number is one that no option of the kind can have. */
+/* Whether a whole number is too large for every option of the kind. */
 static bool is_too_large(tool_option_kind kind, const char *text) {
   long long whole = 0;
   return (kind == TOOL_SIZE || kind == TOOL_KEY_WHOLE) && parse_whole(text, (long long)INT32_MAX + 1, &whole);
 }
 
-/* The name of a file or folder; text NULL: no value. */
+/* Sets the name of a file or folder; text NULL: no value. */
 static int set_name(const tool_command *command, const tool_option *option, const char *text, const char **out) {
   const bool is_written = option->kind == TOOL_OUTPUT || option->kind == TOOL_MAYBE_OUTPUT;
   if (text && is_written && strncmp(text, "--", 2) == 0)
@@ -239,7 +240,7 @@ typedef struct parser {
 static int parser_init(parser *p, const tool_command *command) {
   memset(p, 0, sizeof *p);
   char *letter = p->shorts;
-  *letter++ = ':'; /* getopt tells a missing value from an unknown option */
+  *letter++ = ':'; /* so getopt distinguishes a missing value from an unknown option */
   for (int g = 0; g < TOOL_MAX_GROUPS && command->groups[g]; g++) {
     const tool_option_group *group = command->groups[g];
     for (size_t i = 0; i < group->n_options; i++) {
@@ -269,7 +270,7 @@ static const tool_option *parser_find(const parser *p, int value) {
   return NULL;
 }
 
-/* What getopt could not read, by the value that it left in optopt. */
+/* Reports what getopt could not read; optopt says which option. */
 static int report_bad(const parser *p, const tool_command *command, int result, char *const *argv) {
   const tool_option *option = parser_find(p, optopt);
   if (option && result == ':')

@@ -126,8 +126,8 @@ bool tool_config_flag(const char *config, const char *folder, const char *key) {
   return is_set;
 }
 
-/* The library refuses more results than beams by the name of a key that nobody typed, and says nothing of a least
- * length over the most. */
+/* Checks what the library reports poorly: for more results than beams it names a key that the user did not type, and it
+ * accepts a least length over the most. */
 static int check_counts(const tool_args *args, const char *config, const char *folder, size_t n_beams) {
   const json_int_t n_results = json_integer_value(json_object_get(args->config, "num_return_sequences")),
                    least = json_integer_value(json_object_get(args->config, "min_new_tokens")),

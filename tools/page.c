@@ -1,4 +1,4 @@
-/* page: writes an HTML page that comes with vkformer, with data in it. The page needs no other file. */
+/* page: writes an HTML page that comes with vkformer, with data put into it. The page needs no other file. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "program.h"
 
-/* Inside a script element "</" would end it. */
+/* Writes JSON inside a script element, which "</" would end. */
 static void put_json(const char *json, FILE *file) {
   for (; *json; json++) {
     if (json[0] == '<') {
@@ -25,7 +25,7 @@ char *tool_read_shipped(const char *name) {
   return NULL;
 }
 
-/* Copies *page up to a mark to the file, and moves it behind the mark; false: the mark is not there. */
+/* Copies *page up to a mark to the file and moves *page past the mark; false: the mark is not there. */
 static bool put_until(const char **page, const char *mark, FILE *file) {
   const char *at = strstr(*page, mark);
   if (!at) return false;
@@ -34,7 +34,8 @@ static bool put_until(const char **page, const char *mark, FILE *file) {
   return true;
 }
 
-/* The page with what all pages share and the data in their places; false: not all of it was written. */
+/* Writes the page with the shared style, the data and the shared script in their places; false: a
+ * place is missing, or not all of it was written. */
 static bool put_page(const char *page, const char *style, const char *script, const char *json, FILE *file) {
   if (!put_until(&page, "/* page.css */\n", file)) return false;
   fputs(style, file);

@@ -1,5 +1,5 @@
-/* pictures: the texts of `translate --attention`: the first ones that were translated in one piece, in the order of
- * their lines, whatever the order in which they are finished.
+/* pictures: keeps the texts of `translate --attention`: the first ones that were translated in one piece, in the order
+ * of their lines, in whatever order they finish.
  */
 #ifndef VKFORMER_TOOLS_PICTURES_H
 #define VKFORMER_TOOLS_PICTURES_H
@@ -24,7 +24,7 @@ typedef struct tool_pictures {
 } tool_pictures;
 
 void tool_pictures_init(tool_pictures *pictures);
-/* result: of this line alone; the first of its translations is shown. On any thread. */
+/* Adds a line if it is one of the first. result: of this line alone; its first translation is shown. On any thread. */
 int tool_pictures_add(tool_pictures *pictures, size_t number, const char *text, const tool_translation *lines,
                       const vkf_result *result);
 /* Writes the page of args->attention; finishes the pictures. */

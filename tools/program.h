@@ -1,9 +1,9 @@
-/* program: what the commands of vkformer share: arguments, the open context, output.
+/* program: what all commands of vkformer share: arguments, the open context, output.
  *
- * The program uses the public headers of the library and nothing else of it. A command has one row in commands.h and
- * is one file, or a few where it is large; its options are tables, so parsing and help read the same lines. Invariant:
- * a command writes its results to standard output or to the file it was given, everything else goes to standard error
- * and begins with "vkformer: ".
+ * The program uses the public headers of the library and nothing else of it. A command has one row in commands.h and is
+ * one file, or a few if it is large; its options are tables, which both the parser and the help read. Invariant: a
+ * command writes its results to standard output or to the file it was given; everything else goes to standard error and
+ * begins with "vkformer: ".
  */
 #ifndef VKFORMER_TOOLS_PROGRAM_H
 #define VKFORMER_TOOLS_PROGRAM_H
@@ -23,9 +23,9 @@
 #define TOOL_PRINTF(fmt, args)
 #endif
 
-/* What `git describe` said when the build was configured. */
+/* The output of `git describe` when the build was configured. */
 extern const char tool_commit[];
-/* Does this build have the kernels for matrix cores? */
+/* Whether this build has the kernels for matrix cores. */
 extern const bool tool_has_coopmat;
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
@@ -43,7 +43,7 @@ typedef struct tool_sizes {
   size_t n; /* 0: not given */
 } tool_sizes;
 
-/* What the command line said: one member an option, whichever command has it. */
+/* The parsed command line: one member for each option of any command. */
 typedef struct tool_args {
   const char *device, *limits;
   int verbose, deterministic, batch_invariant, help, no_wide_vectors, no_checks;
@@ -107,7 +107,7 @@ typedef enum tool_option_kind {
   TOOL_INPUT,        /* const char *, a file that can be read */
   TOOL_INPUTS,       /* tool_texts, appended: such files */
   TOOL_OUTPUT,       /* const char *, a file that can be written; "-": standard output */
-  TOOL_MAYBE_OUTPUT, /* such a file, "" without a value; the value stands behind '=' */
+  TOOL_MAYBE_OUTPUT, /* such a file, "" without a value; the value follows '=' */
   TOOL_KEY_WHOLE,    /* a key of generation_config.json: a whole number of the key's range, to 2147483647 */
   TOOL_KEY_NUMBER,   /* a number of the key's range */
   TOOL_KEY_DRAW,     /* a number for sampling alone: see tool_check_generation() */
@@ -180,28 +180,28 @@ extern const tool_option_group tool_common_options, tool_device_options, tool_dr
 /* argv[0] is the command's name. TOOL_OK, or TOOL_USAGE after a message. `args` needs finishing either way. */
 int tool_args_parse(const tool_command *command, int argc, char **argv, tool_args *args);
 void tool_args_finish(tool_args *args);
-/* The files that options name: can they be read, can they be written? Called when a context is opened, so that no work
- * is done in vain. TOOL_FAILED after a message. */
+/* Checks that the files that options name can be read or written. Called when a context is opened, before any work that
+ * would be lost. TOOL_FAILED after a message. */
 int tool_args_check_files(const tool_args *args);
-/* The same of one file (files.c). */
+/* Check one file (files.c). */
 int tool_check_input(const char *option, const char *path);
 int tool_check_output(const char *option, const char *path);
 /* TOOL_USAGE after a message if `output`, which is written while `input` (NULL: standard input) is read, is the same
  * file (files.c). output NULL: there is none. */
 int tool_refuse_same_file(const char *command, const char *option, const char *input, const char *output);
-/* Keeps standard output for the file "-"; whatever else is printed goes to standard error from now on. False: errno. */
+/* Reserves standard output for the file "-"; everything else is printed to standard error from now on. False: errno. */
 bool tool_take_output(void);
-/* The generation key in the place of an option's name: '_' for '-' (options.c). */
+/* Writes the generation key of an option's name: '_' for '-' (options.c). */
 void tool_generation_key(const char *name, char key[64]);
 void tool_command_help(const tool_command *command, FILE *file);
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-/* "vkformer: sentence" on standard error; return TOOL_FAILED and TOOL_USAGE. */
+/* Print "vkformer: sentence" on standard error; return TOOL_FAILED and TOOL_USAGE. */
 int tool_error(const char *fmt, ...) TOOL_PRINTF(1, 2);
 int tool_usage_error(const char *command, const char *fmt, ...) TOOL_PRINTF(2, 3);
 
-/* The one of several names that is nearest to a word, if it is near enough to be meant (nearest.c). */
+/* The name that is nearest to a word, if it is near enough to be what the user meant (nearest.c). */
 typedef struct tool_nearest {
   const char *word, *name; /* name NULL: none so far */
   size_t distance;
@@ -218,11 +218,11 @@ typedef struct tool_session {
   vkf_session *run;           /* of the model */
   vkf_model_params how;       /* how the model is opened */
   vkf_session_params run_how; /* how its session is created */
-  bool terminal;              /* standard error is one: progress is shown */
+  bool terminal;              /* standard error is a terminal: progress is shown */
   bool line_is_open;          /* a progress line is there */
   size_t n_steps;             /* decoding steps so far, for progress */
   const char *profile;        /* as in tool_args */
-  bool tells_of_cpu;          /* if no GPU is found, a line says so */
+  bool tells_of_cpu;          /* print a line if no GPU is found */
 } tool_session;
 
 /* Opens the context, then (device not NULL) that device, then (folder not NULL) the model; "" opens the default device.
@@ -232,66 +232,66 @@ int tool_session_open_context(tool_session *session, const tool_args *args);
 /* Refuses a wrong --limits, also for commands that open no device. */
 int tool_session_check_limits(const tool_args *args);
 int tool_session_open_device(tool_session *session, const char *device);
-/* By --device, whose value this is, or by the environment. */
+/* Whether --device, whose value this is, or the environment chooses a device. */
 bool tool_device_is_chosen(const char *device);
-/* Calls work for a device, as --device names it, or for each where that is "all"; the exit code of all. */
+/* Calls work for the device that --device names, or for each if that is "all". Returns their combined exit code. */
 int tool_session_each_device(tool_session *session, const char *selector,
                              int (*work)(void *user, tool_session *session, const char *device), void *user);
 int tool_session_open_model(tool_session *session, const char *folder);
-/* Another session of the same model and languages, which logs nothing: first its context, on the thread that opened the
- * first session (it may change the environment), then what is not open of the rest, on any thread, with the weights of
- * `first` where devices can share them. */
+/* Open another session of the same model, which logs nothing. The first call opens the context, on the thread that
+ * opened the first session (it may change the environment). The second opens what is not open yet, on any thread; it
+ * uses the weights of `first` if the devices can share them. */
 vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first, const tool_args *args);
 vkf_status tool_session_open_copy(tool_session *copy, const vkf_model *first, const char *device, const char *folder);
-/* Close the session, and only its device and model, and write the profile of the device that was asked for. exit_code,
- * or TOOL_FAILED where that is TOOL_OK and the profile cannot be written. */
+/* Close the session, or only its device and model, and write the device's profile if one was asked for. Return
+ * exit_code, or TOOL_FAILED if that is TOOL_OK and the profile cannot be written. */
 int tool_session_close(tool_session *session, int exit_code);
 int tool_session_close_device(tool_session *session, int exit_code);
-/* Why the last call failed: of the model's session, else of the context; "": none did. */
+/* Returns why the last call failed: of the model's session, else of the context; "": none did. */
 const char *tool_session_message(const tool_session *session);
-/* Tells the library's message of the call that failed, after the words of `where` (NULL: none). Its exit code. */
+/* Prints the library's message of the failed call, after the words of `where` (NULL: none). Returns its exit code. */
 int tool_session_fail(tool_session *session, vkf_status status, const char *where);
 
-/* A line that is written over and over on a terminal, and nothing elsewhere. */
+/* Overwrites the progress line on a terminal; prints nothing elsewhere. */
 void tool_progress(tool_session *session, const char *fmt, ...) TOOL_PRINTF(2, 3);
-/* The same as a bar, of what is a vkf_progress_fn: `user` is the session. Returns 0. */
+/* The same with a bar, as a vkf_progress_fn: `user` is the session. Returns 0. */
 int tool_progress_bytes(void *user, uint64_t done, uint64_t all);
 void tool_progress_end(tool_session *session);
-/* "ok", "passed", "warning", "fault", "FAILED" or "OVER" to `file`, padded to `width` columns: in colour on a terminal,
+/* Prints "ok", "passed", "warning", "fault", "FAILED" or "OVER", padded to `width` columns; in colour on a terminal,
  * unless NO_COLOR is set (no-color.org) or TERM is "dumb" (output.c). */
 void tool_print_state(FILE *file, int width, const char *state);
 double tool_seconds(void); /* monotonic */
 
-/* args->model, or the model shipped with vkformer, written to `path`. TOOL_FAILED after a message. */
+/* Writes args->model, or the model shipped with vkformer, to `path`. TOOL_FAILED after a message. */
 int tool_find_model(const tool_args *args, char *path, size_t size);
 
-/* The file or folder `name` that comes with vkformer ("models/en-es", "tour/tour.json"), written to `path`; `probe` is
- * added to look whether it is there. TOOL_FAILED without a message. */
+/* Writes the path of `name`, a file or folder that comes with vkformer ("models/en-es", "tour/tour.json"), to `path`.
+ * It is there if path + `probe` can be read. TOOL_FAILED without a message. */
 int tool_find_shipped(const char *name, const char *probe, char *path, size_t size);
 
-/* Every fact about device number `index`; NULL: out of memory (devices.c). */
+/* Returns every fact about device number `index`; NULL: out of memory (devices.c). */
 json_t *tool_device_json(size_t index, const vkf_device_info *info);
 
-/* What ran on this device so far, as a table on standard error; path not "": the trace, for chrome://tracing.
- * TOOL_FAILED after a message (profile.c). */
+/* Prints what ran on this device so far as a table on standard error and, unless path is "", writes the trace for
+ * chrome://tracing. TOOL_FAILED after a message (profile.c). */
 int tool_profile_write(const vkf_device *device, const char *path);
 
 /* ---- arrays and JSON (arrays.c) ---------------------------------------------------------------------------------- */
 
-/* Nested lists of numbers as an array: int32 where `integers`, else float32; its data are to free(). The name is not
+/* Converts nested lists of numbers to an array, int32 if `integers`, else float32; free() its data. The name is not
  * copied. TOOL_FAILED after a message that begins with the name. */
 int tool_array_from_json(const json_t *json, const char *name, bool integers, vkf_array *out);
 json_t *tool_array_to_json(const vkf_array *array);
-/* int32 where an op or a model wants it: ids, positions and masks. */
+/* Whether ops and models take the array of this name as int32: ids, positions and masks. */
 bool tool_array_is_integer(const char *name);
 size_t tool_array_elements(const vkf_array *array);
-/* Element i of a float32, float64 or int32 array. */
+/* Returns element i of a float32, float64 or int32 array. */
 double tool_array_value(const vkf_array *array, size_t i);
-/* The largest element, at least 0; NaN where one is NaN. */
+/* Returns the largest element, at least 0; NaN if one is NaN. */
 double tool_array_largest(const vkf_array *array);
-/* Whether beams found row `row` of what a session generated: they may find fewer sequences than are asked for. */
+/* Whether beam search found row `row` of a generation: it may find fewer sequences than were asked for. */
 bool tool_is_found(const vkf_result *result, size_t row);
-/* As a matrix, rows of the last dimension, indented; wide and long ones are shortened. */
+/* Prints an array as an indented matrix with rows of the last dimension; wide and long ones are shortened. */
 void tool_array_print(const vkf_array *array);
 
 /* ---- files and output -------------------------------------------------------------------------------------------- */
@@ -299,71 +299,72 @@ void tool_array_print(const vkf_array *array);
 /* Reading and writing whole files (files.c), as vkf_bytes_read() and vkf_bytes_write() do it; "-" is standard output.
  * TOOL_FAILED or NULL after a message. */
 
-/* With a zero byte behind it; to free(). */
+/* Adds a zero byte; free() the result. */
 char *tool_read_file(const char *path, size_t *size);
 json_t *tool_read_json(const char *path);
-/* FOLDER/NAME, a JSON file; NULL, without a message, where it cannot be read: the library told it, or will. */
+/* Reads the JSON file FOLDER/NAME. NULL, without a message, if it cannot be read: the library reports that itself. */
 json_t *tool_folder_json(const char *folder, const char *name);
 int tool_read_arrays(tool_session *session, const char *path, vkf_result **out);
 
-/* Named arrays that a user gives: a safetensors file, or a JSON object of nested lists where the name ends in .json. */
+/* Named arrays from a user: a safetensors file, or a JSON object of nested lists if the name ends in .json. */
 typedef struct tool_inputs {
-  vkf_array *arrays; /* to free(); of JSON with data of their own */
+  vkf_array *arrays; /* to free(), and for JSON also their data */
   size_t n;
   json_t *json;
   vkf_result *file;
 } tool_inputs;
 int tool_inputs_read(tool_session *session, const char *path, tool_inputs *in);
 void tool_inputs_finish(tool_inputs *in);
-/* Has the name something before this end? */
+/* Whether the name ends so and has something before that. */
 bool tool_ends_with(const char *name, const char *end);
-/* Adds a space and an argument as a shell reads it back; what text[size] has no room for is left out. */
+/* Appends a space and the argument, quoted for a shell; cuts what text[size] has no room for. */
 void tool_append_word(char *text, size_t size, const char *word);
 int tool_write_file(const char *path, const void *data, size_t size);
-/* Takes `json`, which may be NULL (out of memory). */
+/* Consumes `json`, which may be NULL (out of memory). */
 int tool_write_json(const char *path, json_t *json);
-/* The arrays of `result` to a safetensors file, or as JSON where the name ends in .json. */
+/* Writes the arrays of `result` to a safetensors file, or as JSON if the name ends in .json. */
 int tool_write_arrays(tool_session *session, const char *path, const vkf_result *result);
-/* What a function of the library that writes is given in the place of `path`. */
+/* Returns the path to pass to the library's writing functions in place of `path`. */
 const char *tool_output_path(const char *path);
-/* A file that comes with vkformer, to free(); NULL after a message (page.c). */
+/* Reads a file that comes with vkformer, to free(); NULL after a message (page.c). */
 char *tool_read_shipped(const char *name);
-/* The page `name` that comes with vkformer, with the data in it, to a file. Takes `documents` (page.c). */
+/* Writes the page `name` that comes with vkformer to a file, with the data in it. Consumes `documents` (page.c). */
 int tool_write_page(const char *name, const char *path, json_t *documents);
 
-/* Digits of numbers in JSON: as many as a decimal fraction keeps in a double. */
+/* Digits of numbers in JSON: the most that every double keeps of a decimal fraction. */
 #define TOOL_JSON_DIGITS JSON_REAL_PRECISION(15)
 
-/* The arrays of `result` in one piece, to free(); they still belong to it. NULL after a message. */
+/* Returns the arrays of `result` as one C array, to free(); their data still belong to the result. NULL after a
+ * message. */
 vkf_array *tool_arrays(const vkf_result *result);
-/* To standard output, indented. Takes `json` as above. */
+/* Prints to standard output, indented. Consumes `json` as above. */
 int tool_print_json(json_t *json);
-/* The time now in UTC, as ISO 8601 writes it. */
+/* Writes the current time in UTC in the form of ISO 8601. */
 void tool_date(char text[32]);
-/* Pushes out standard output; TOOL_FAILED after a message if something did not arrive. */
+/* Flushes standard output; TOOL_FAILED after a message if something could not be written. */
 int tool_flush(void);
-/* The text of a member; "": it has none. */
+/* Returns the text of a member; "": there is none. */
 const char *tool_json_get_text(const json_t *object, const char *key);
-/* A number, or null where JSON has none (NaN, infinite). */
+/* Returns a number, or null for what JSON cannot write (NaN, infinite). */
 json_t *tool_json_real(double value);
-/* The same with the nine digits that tell every float32 apart. */
+/* The same with nine digits, which distinguish all float32 values. */
 json_t *tool_json_float(float value);
-/* n bytes of text; each that is no UTF-8 becomes U+FFFD. NULL: out of memory. */
+/* Returns n bytes of text as a string; bytes that are not UTF-8 become U+FFFD. NULL: out of memory. */
 json_t *tool_json_text(const char *text, size_t n);
-/* A line of JSON to standard output, at once. Takes `json` as above. */
+/* Prints a line of JSON to standard output and flushes it. Consumes `json` as above. */
 int tool_print_json_line(json_t *json);
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
-/* The configuration that options and --generation-config ask for, to free(); NULL in *out: nothing. */
+/* Sets *out to the configuration that options and --generation-config ask for, to free(); NULL: there are none. */
 int tool_generation_config(const tool_args *args, char **out);
-/* A key of this configuration (JSON or NULL), else of the folder's; a new reference or NULL. */
+/* Returns a key of this configuration (JSON or NULL), else of the folder's; a new reference or NULL. */
 json_t *tool_config_value(const char *config, const char *folder, const char *key);
-/* The same of a number that counts something, 1 where there is none; and of a flag. */
+/* The same for a count (1 if there is none) and for a flag. */
 size_t tool_config_count(const char *config, const char *folder, const char *key);
 bool tool_config_flag(const char *config, const char *folder, const char *key);
-/* Says which options have no effect, because nothing is drawn or there are no beams. TOOL_USAGE after a message: one of
- * sampling has a value outside its key's range. */
+/* Warns about options that have no effect because nothing is sampled or there are no beams. TOOL_USAGE after a message:
+ * a sampling option has a value outside its key's range. */
 int tool_check_generation(const tool_args *args, const char *config, const char *folder);
 
 #endif

@@ -19,7 +19,7 @@
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static void say(const char *fmt, va_list args) {
-  fflush(stdout); /* results and messages keep their order where both go to one place */
+  fflush(stdout); /* results and messages keep their order if both go to one place */
   fputs("vkformer: ", stderr);
   vfprintf(stderr, fmt, args);
   fputc('\n', stderr);
@@ -97,12 +97,13 @@ static void on_log(void *user, vkf_log_level level, const char *line) {
   fprintf(stderr, "vkformer: %s\n", line);
 }
 
-/* bits 0: the driver's own width and cache. Without a folder for it, or room on its disk, there is no cache. */
+/* Sets the vector width and Mesa's cache folder for it; bits 0: the driver's own width and cache. Turns the cache off
+ * if its disk has no room, or if a width is given and no folder is known. */
 static bool set_vector_width(unsigned bits) {
   char parent[4096], folder[4096], text[16];
   const bool is_known = tool_vectors_cache(bits, getenv(TOOL_MESA_CACHE), getenv("XDG_CACHE_HOME"), getenv("HOME"),
                                            parent, folder, sizeof folder);
-  if (is_known) mkdir(parent, 0700); /* Mesa makes the last one; where it cannot, it keeps nothing */
+  if (is_known) mkdir(parent, 0700); /* Mesa makes the last one; if it cannot, it keeps nothing */
   const bool is_off = is_known ? !tool_cache_has_room(parent) : bits != 0;
   if (is_off && setenv("MESA_SHADER_CACHE_DISABLE", "true", 1) != 0) return false;
   if (!bits) return true;
@@ -110,7 +111,7 @@ static bool set_vector_width(unsigned bits) {
   return setenv(TOOL_VECTOR_WIDTH, text, 0) == 0 && (is_off || setenv(TOOL_MESA_CACHE, folder, 1) == 0);
 }
 
-/* word: the value of --weights or --kv-cache; NULL: auto. VKF_STORAGE_Q8 is none of their values: see --activations. */
+/* word: the value of --weights or --kv-cache; NULL: auto. VKF_STORAGE_Q8 is not one of them: see --activations. */
 static int find_storage(const char *command, const char *option, const char *word, vkf_storage *out) {
   char names[64] = "";
   *out = VKF_STORAGE_AUTO;
@@ -125,8 +126,8 @@ static int find_storage(const char *command, const char *option, const char *wor
   return TOOL_OK;
 }
 
-/* *weights: what --weights says; becomes VKF_STORAGE_Q8, the library's name for int8 weights with rounded activations.
- */
+/* Changes *weights, as --weights set it, to VKF_STORAGE_Q8 (int8 weights with rounded activations) for --activations
+ * q8. */
 static int find_activations(const char *command, const char *word, vkf_storage *weights) {
   if (!word || strcmp(word, "f32") == 0) return TOOL_OK;
   if (strcmp(word, "q8") != 0) return tool_usage_error(command, "--activations: expected f32 or q8, found '%s'", word);
@@ -165,7 +166,7 @@ int tool_session_open_context(tool_session *session, const tool_args *args) {
       find_storage(command, "kv-cache", args->kv_cache, &session->how.kv_cache) != TOOL_OK)
     return TOOL_USAGE;
   session->terminal = isatty(STDERR_FILENO) == 1;
-  /* Before the driver is loaded: it reads the variable then. */
+  /* before the driver is loaded, which reads the variable */
   const unsigned bits = tool_vector_width(tool_cpu_has_avx512(), getenv(TOOL_VECTOR_WIDTH), args->no_wide_vectors);
   if (tool_args_check_files(args) != TOOL_OK) return TOOL_FAILED;
   if (!set_vector_width(bits)) return tool_error("%s and %s cannot be set", TOOL_VECTOR_WIDTH, TOOL_MESA_CACHE);
@@ -263,7 +264,7 @@ int tool_session_close(tool_session *session, int exit_code) {
 
 /* ---- the shipped model ------------------------------------------------------------------------------------------- */
 
-/* The folder of this executable in `path`; false if the system does not say. */
+/* Writes the folder of this executable to `path`; false if the system does not say. */
 static bool executable_folder(char *path, size_t size) {
   ssize_t n = readlink("/proc/self/exe", path, size - 1);
   if (n <= 0) return false;
@@ -277,7 +278,7 @@ static bool executable_folder(char *path, size_t size) {
 int tool_find_shipped(const char *name, const char *probe, char *path, size_t size) {
   char folder[2048];
   if (!executable_folder(folder, sizeof folder)) folder[0] = 0;
-  /* Beside the build folder, in the share folder of the same prefix, in the prefix of the build, in its sources. */
+  /* beside the build folder, in the share folder of the same prefix, in the prefix of the build, in its sources */
   static const char *const beside[] = {"/..", "/../share/vkformer"};
   static const char *const fixed[] = {VKF_DATA_DIR, VKF_SOURCE_DIR};
   for (int i = 0; i < 4; i++) {

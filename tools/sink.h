@@ -3,8 +3,8 @@
  *
  * Lines are written to the file in blocks. For each block there is a record in the journal beside it (FILE.journal):
  * how many lines of the source are done, how many bytes their results have, and the hash of these lines of the source.
- * A kill can leave part of a block behind the last record; a run that resumes drops it. Files that end in .gz and .zst
- * are compressed, every block by itself.
+ * A kill can leave part of a block after the last record; a run that resumes drops it. Files that end in .gz and .zst
+ * are compressed, each block by itself.
  *
  *     vkformer-journal/2 HASH-OF-THE-WORK I/N LINES-FOR-A-LINE-OF-THE-SOURCE
  *     LINES BYTES HASH-OF-THE-SOURCE HASH-OF-THE-TEXT
@@ -16,13 +16,13 @@
 
 #include "source.h"
 
-/* Which lines of a corpus are done here: every `of`-th, from `part` on; 1 of 1: all. Each gives `each` lines, or one
- * that is empty. */
+/* The lines of a corpus that are done here: every `of`-th, from `part` on; 1 of 1: all. Each gives `each` lines, or one
+ * empty line. */
 typedef struct tool_shard {
   size_t part, of, each;
 } tool_shard;
 
-/* How far the work was when a block was written. */
+/* How far the work had come when a block was written. */
 typedef struct tool_record {
   unsigned long long lines, bytes, source;
   unsigned long long text; /* a hash of the text so far */
@@ -40,8 +40,8 @@ typedef struct tool_sink {
   const char *path; /* NULL: standard output */
   char journal_path[4200];
   int fd, journal;
-  bool waits;     /* nothing was written yet: an older file is as it was */
-  bool makes[2];  /* the file and its journal were not there before */
+  bool waits;     /* nothing was written yet, so an older file is unchanged */
+  bool makes[2];  /* this run creates the file, and its journal */
   char head[128]; /* of a new journal */
   char packing;   /* 'g', 'z', or 0 */
   char *text;     /* [size]: of the block */
@@ -50,13 +50,13 @@ typedef struct tool_sink {
   double written; /* when, in seconds */
 } tool_sink;
 
-/* Reads FILE.journal. TOOL_FAILED after a message if there is something else. */
+/* Reads FILE.journal. TOOL_FAILED after a message if the file is no journal. */
 int tool_journal_read(const char *path, tool_journal *out);
 
-/* path NULL or "-": standard output. A file that is there keeps what it has until the first block is written, so a run
- * that fails before it has a result loses nothing, and leaves nothing. work: a hash of what is done to the lines.
- * resumes: goes on behind the last record of the journal, which sink->at is then; *is_done: nothing is left to do.
- * Close it either way. */
+/* path NULL or "-": standard output. An existing file is kept until the first block is written, so a run that fails
+ * before it has a result loses nothing and leaves nothing. work: a hash of what is done to the lines. resumes:
+ * continues after the last record of the journal, which becomes sink->at; *is_done: nothing is left to do. Close it
+ * either way. */
 int tool_sink_open(tool_sink *sink, const char *path, bool resumes, unsigned long long work, tool_shard shard,
                    bool *is_done);
 int tool_sink_add(tool_sink *sink, const char *text, size_t size);
@@ -64,7 +64,7 @@ int tool_sink_add(tool_sink *sink, const char *text, size_t size);
 int tool_sink_write(tool_sink *sink, size_t lines, uint64_t source);
 /* Whether a block should be written. */
 bool tool_sink_is_due(const tool_sink *sink);
-/* All lines of the source are done: the journal says so (keeps_journal) or goes. */
+/* Ends the file when all lines of the source are done: records that in the journal (keeps_journal) or deletes it. */
 int tool_sink_end(tool_sink *sink, size_t lines, uint64_t source, bool keeps_journal);
 void tool_sink_close(tool_sink *sink);
 

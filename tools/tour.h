@@ -6,8 +6,8 @@
 
 #include "program.h"
 
-/* A named array of the topic at hand, and how far each number may be from the one that is meant: derived bounds,
- * carried from step to step (docs/numerics.md, chains). */
+/* A named array of the current topic, and how far each number may be from the true one: derived bounds, carried from
+ * step to step (docs/numerics.md, chains). */
 typedef struct tour_value {
   char *name;
   vkf_array array; /* data of its own; name not set */
@@ -24,30 +24,30 @@ typedef struct tour {
   tour_value *values;
   const char *topic;
   size_t n_checks, n_reproduced;
-  json_t *page, *items; /* of --html: the topics so far, and what the one at hand has said; NULL: no page */
+  json_t *page, *items; /* of --html: the topics so far, and the items of the current one; NULL: no page */
 } tour;
 
-/* One step of a topic. TOOL_FAILED after a message where the step itself cannot be done (its data are wrong, the device
- * fails); a number that is not reproduced is counted, not a failure of the step. */
+/* Runs one step of a topic. TOOL_FAILED after a message if the step cannot be done (its data are wrong, the device
+ * fails); a number that is not reproduced is counted and does not fail the step. */
 int tour_step(tour *t, const json_t *step);
-/* A step with the key "model". */
+/* Runs a step with the key "model". */
 int tour_model_step(tour *t, const json_t *step);
-/* Prints a line, and puts it on the page. */
+/* Prints a line and adds it to the page. */
 void tour_say(tour *t, const char *fmt, ...) TOOL_PRINTF(2, 3);
-/* Puts an array on the page; equation, text and labels may be NULL. Takes labels. */
+/* Adds an array to the page; equation, text and labels may be NULL. Consumes labels. */
 void tour_show(tour *t, const char *name, const char *equation, const char *text, const vkf_array *array,
                json_t *labels);
-/* Puts anything on the page. Takes it. */
+/* Adds any item to the page. Consumes it. */
 void tour_put(tour *t, json_t *item);
 /* Counts one check and prints its line. */
 void tour_check(tour *t, bool passed, const char *fmt, ...) TOOL_PRINTF(3, 4);
-/* NULL after a message. */
+/* Finds a value by name; NULL after a message. */
 const tour_value *tour_find(const tour *t, const char *name);
-/* Takes array->data and errors; NULL: none are off. */
+/* Stores a value. Takes array->data and errors (NULL: all zero). */
 int tour_set(tour *t, const char *name, const vkf_array *array, float *errors);
-/* A step with the key "view". */
+/* Runs a step with the key "view". */
 int tour_view(tour *t, const json_t *step);
-/* A new array of float32 or int32, zeroed. */
+/* Makes a new array of float32 or int32, zeroed. */
 int tour_make(vkf_array *a, vkf_dtype dtype, size_t rank, const size_t *shape);
 /* Compares with the step's "expect", if it has it. errors: of `got`; NULL: none. */
 int tour_expect(tour *t, const json_t *step, const char *name, const vkf_array *got, const float *errors);

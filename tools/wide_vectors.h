@@ -3,8 +3,8 @@
  * lavapipe uses 256 bits even if the processor has AVX-512, unless LP_NATIVE_VECTOR_WIDTH in the environment says
  * otherwise. On a processor without AVX-512 wide vectors are split, which is slower than narrow ones. Some versions of
  * Mesa's cache of compiled shaders mix up widths: 22.3.6 runs code for 512 bits at 128, and its times are wrong; with
- * 25.0.7, code cached at 256 bits gives NaN at 512, and the other way round it crashes. So every width that is asked
- * for has its own cache. Invariant: variables that the user has set stay as they are; only the cache becomes a folder
+ * 25.0.7, code cached at 256 bits gives NaN at 512, and the other way round it crashes. So each width that is requested
+ * has its own cache. Invariant: variables that the user has set are not changed, except that the cache becomes a folder
  * inside the user's.
  */
 #ifndef VKFORMER_TOOLS_WIDE_VECTORS_H
@@ -20,8 +20,8 @@
 #define TOOL_VECTOR_WIDTH "LP_NATIVE_VECTOR_WIDTH"
 #define TOOL_MESA_CACHE "MESA_SHADER_CACHE_DIR"
 
-/* The width in bits: what the environment asks for (the value of TOOL_VECTOR_WIDTH, NULL if it is not set), else 512 if
- * the processor has AVX-512; 0: the driver's own choice. refused: --no-wide-vectors. */
+/* Returns the width in bits: the value of TOOL_VECTOR_WIDTH (`environment`, NULL if it is not set), else 512 if the
+ * processor has AVX-512; 0: the driver's own choice. refused: --no-wide-vectors. */
 static inline unsigned tool_vector_width(bool cpu_has_avx512, const char *environment, bool refused) {
   if (environment) return (unsigned)strtoul(environment, NULL, 10);
   return cpu_has_avx512 && !refused ? 512 : 0;
@@ -35,8 +35,8 @@ static inline bool tool_cpu_has_avx512(void) {
 #endif
 }
 
-/* The folder in which Mesa keeps what it compiled for vectors of so many bits, and its parent. It is not mesa-N-bits:
- * there older versions of this program, whose threads compiled side by side, may have left kernels of mixed widths.
+/* Finds the folder for what Mesa compiles for vectors of so many bits, and its parent. It is not called mesa-N-bits:
+ * older versions of this program, whose threads compiled side by side, may have left kernels of mixed widths there.
  * mesa, xdg, home: the values of TOOL_MESA_CACHE, XDG_CACHE_HOME and HOME, NULL if they are not set. A child process
  * has the folder in its environment already and keeps it. false: no folder is known, or its name is too long.
  */
@@ -55,8 +55,8 @@ static inline bool tool_vectors_cache(unsigned bits, const char *mesa, const cha
   return true;
 }
 
-/* Mesa maps the index of its cache, 1.3 MB with holes, and the process ends (SIGBUS) where a hole is written to and the
- * disk is full. False: the disk of `folder` has too little left. */
+/* Whether the disk of `folder` has enough room. Mesa maps the index of its cache, 1.3 MB with holes; writing to a hole
+ * while the disk is full kills the process (SIGBUS). */
 static inline bool tool_cache_has_room(const char *folder) {
   enum { ROOM = 4 << 20 };
   struct statvfs facts;

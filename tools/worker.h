@@ -1,4 +1,4 @@
-/* worker: a child process that measures kernels, so that one that hangs or crashes does not end the program. */
+/* worker: a child process that measures kernels, so that a kernel that hangs or crashes does not end the program. */
 #ifndef VKFORMER_TOOLS_WORKER_H
 #define VKFORMER_TOOLS_WORKER_H
 
@@ -23,7 +23,7 @@ typedef struct tool_measure {
 /* How long to measure. */
 typedef struct tool_patience {
   double seconds;    /* of timing a kernel */
-  double limit;      /* for all of a request, in seconds: a child that takes longer hangs */
+  double limit;      /* seconds for a whole request; a child that takes longer counts as hung */
   double give_up_ns; /* a kernel whose first run takes longer is not run again; 0: none */
 } tool_patience;
 
@@ -35,10 +35,10 @@ typedef struct tool_worker {
   size_t n_line;
 } tool_worker;
 
-/* The child opens the session's device. Starts none yet. */
+/* Prepares a worker whose child will open the session's device. Starts no child yet. */
 int tool_worker_init(tool_worker *worker, tool_session *session, const tool_args *args);
-/* Measures kernels in turns. The child is started where none runs; one that hangs or died is gone afterwards.
- * TOOL_FAILED after a message if no child can be started. */
+/* Measures kernels in turns. Starts the child if none runs; one that hangs or died is gone afterwards. TOOL_FAILED
+ * after a message if no child can be started. */
 int tool_worker_measure(tool_worker *worker, const char *problem, tool_measure *kernels, size_t n,
                         tool_patience patience);
 /* Ends the child. */
