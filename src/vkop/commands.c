@@ -1,7 +1,6 @@
-/* The commands of a program: pipelines for its nodes, and blocks recorded from their dispatches.
+/* The commands of a program: makes pipelines for its nodes and records blocks from their dispatches.
  *
- * Barriers are not made here: the recorder of the room gpu derives them from the byte ranges that each dispatch
- * declares.
+ * The recorder of the room gpu places the barriers. It derives them from the byte ranges that each dispatch declares.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 #include "kern/tuned.h"
 #include "vkop/internal.h"
 
-/* Four elements a texel. */
+/* Returns the kind of a texel, which has four elements. */
 static vkf_gpu_binding_kind texel_kind(vkf_format format) {
   const uint32_t bits = vkf_format_get(format)->bits;
   return bits == 32   ? VKF_GPU_BINDING_TEXEL_F32X4
@@ -22,7 +21,7 @@ static uint32_t n_bindings(const vkf_dispatch *d) {
   return 1 + d->n_operands - d->last_is_unbound;
 }
 
-/* The kernel that an added variant brings with it. */
+/* Returns the kernel that was added with a variant, in *own; NULL: none. */
 static const struct vkf_kern_spirv *find_own(const vkop_backend *b, const vkf_variant *v, struct vkf_kern_spirv *own) {
   for (const vkop_extra *e = b->extras; e; e = e->next) {
     if (&e->row != v || !e->words) continue;
@@ -32,14 +31,14 @@ static const struct vkf_kern_spirv *find_own(const vkop_backend *b, const vkf_va
   return NULL;
 }
 
-/* What the pipeline of a node's stage is made from; *out points into the node and `kinds`. */
+/* Gives what the pipeline of a node's stage is made from; *out points into the node and `kinds`. */
 static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32_t stage, vkf_gpu_binding_kind *kinds,
                                 vkf_gpu_pipeline_params *out) {
   const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
   char name[64];
   struct vkf_kern_spirv own;
   const vkf_dispatch *d = &k->dispatch[stage];
-  const bool is_own = stage == vkf_kern_rounds_x(k->variant, &k->problem); /* not of a dispatch before or behind it */
+  const bool is_own = stage == vkf_kern_rounds_x(k->variant, &k->problem); /* not a stage before or behind it */
   const struct vkf_kern_spirv *module = is_own ? find_own(p->backend, k->variant, &own) : NULL;
   vkf_kern_module(k->variant, stage, &k->problem, caps, name, sizeof name);
   if (!module) module = vkf_kern_spirv_find(vkf_kern_spirv_table, name);
@@ -65,7 +64,7 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32
   return VKF_OK;
 }
 
-/* All at once, so that the driver compiles them side by side. */
+/* Makes all pipelines in one call, so that the driver compiles them in parallel. */
 static vkf_status make_all(vkf_program *p) {
   vkf_status st = VKF_OK;
   vkf_env *env = p->backend->base.env;
@@ -84,7 +83,7 @@ done:
   return st;
 }
 
-/* The pipelines of a node, which are made already, unless the driver could not make one. */
+/* Finds the pipelines of a node, which are made already unless the driver could not make one. */
 static vkf_status find_pipelines(vkf_program *p, vkop_node *k, uint32_t *spills) {
   *spills = 0;
   for (uint32_t stage = 0; stage < vkf_kern_stages(k->variant, &k->problem); stage++) {
@@ -124,13 +123,13 @@ static vkf_status refuse(vkf_program *p, uint32_t index, const char *reason, boo
   return VKF_OK;
 }
 
-/* Whether somebody measured it for this problem: then its time says more than its spills. */
+/* Returns whether the variant was measured for this problem: then its time says more than its spills. */
 static bool is_timed(const vkf_program *p, const vkop_node *k) {
   const vkf_tuned *tuned = p->backend->tuned;
   return vkf_kern_tuned_find(tuned, vkf_kern_tuned_near(tuned, &k->problem), k->variant) != NULL;
 }
 
-/* The node's pipelines, after other kernels took the place of those that cannot be made or spill. */
+/* Finds the node's pipelines, and first replaces kernels that cannot be made or that spill. */
 static vkf_status settle(vkf_program *p, uint32_t index) {
   vkf_env *env = p->backend->base.env;
   vkop_node *k = &p->nodes[index];
@@ -163,7 +162,7 @@ vkf_status vkf_vkop_make_pipelines(vkf_program *p) {
   return VKF_OK;
 }
 
-/* Where an operand begins, as the shader wants to know it (describe.h); place: of the shard, where it is one. */
+/* Sets where an operand begins, in the shader's terms (describe.h). place: of the operand, or of its shard. */
 static void operand_at(const vkf_operand *operand, const vkop_place *place, uint32_t at[2]) {
   const uint64_t first = operand->scales ? place->scales_offset : 0;
   if (operand->access == VKF_ACCESS_ADDRESS) {
@@ -179,9 +178,9 @@ static void operand_at(const vkf_operand *operand, const vkop_place *place, uint
   }
 }
 
-/* The grid of a stage, if it is the same in all runs; else zeros. An indirect dispatch makes a GPU wait for its grid,
- * and v3dv sends each one through the host. A run has at least one row of each sequence and of whatever the capacity
- * has. Only the rows that reach the head and the tokens in the cache may be none. If a run breaks this rule,
+/* Gives the grid of a stage if it is the same in all runs, else zeros. An indirect dispatch makes a GPU wait for its
+ * grid, and v3dv sends each one through the host. A run has at least one row of each sequence and of whatever the
+ * capacity has. Only the rows that reach the head and the tokens in the cache may be none. If a run breaks this rule,
  * write_grids() in program.c fails. */
 static void find_direct(const vkf_program *p, uint32_t index, uint32_t stage, uint32_t grid[3]) {
   vkf_dims most = vkf_dims_make(&p->plan->capacity), least;
@@ -305,7 +304,7 @@ void vkf_vkop_record_undo(vkf_program *p) {
   p->n_segments = 0;
 }
 
-/* Buffers so far of all pools that other programs may have replaced. */
+/* Counts the buffers that the lenders have made so far; other programs may have replaced some. */
 static uint64_t count_made(const vkf_program *p) {
   const vkop_pools *pools[] = {VKOP_POOLS_OF(p), p->state ? &p->state->pools : NULL};
   uint64_t n = 0;

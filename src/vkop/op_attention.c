@@ -33,7 +33,7 @@ static void attention_operands(const vkf_node_view *view, vkf_dispatch *out) {
     }
   }
   vkf_vkop_dispatch_write(out, view->variant->combine && !view->stage ? VKF_SCRATCH_SLOT : to);
-  out->operands[out->n_operands - 1].read = gives_weights(view); /* scores are there before the weights */
+  out->operands[out->n_operands - 1].read = gives_weights(view); /* it holds the scores before the weights */
   if (!view->stage) vkf_vkop_dispatch_spans(out, in[VKF_ATTENTION_SPANS]);
   if (view->variant->matrix.m) {
     if (!vkf_vkop_has(in[VKF_ATTENTION_SPANS])) vkf_vkop_dispatch_read(out, VKF_NO_SLOT);

@@ -1,4 +1,4 @@
-/* What the descriptions of all ops share: a dispatch is built operand by operand. */
+/* Builds dispatches operand by operand, for the descriptions of all ops. */
 #include "vkop/op_common.h"
 
 void vkf_vkop_dispatch_begin(const vkf_node_view *view, vkf_dispatch *out) {

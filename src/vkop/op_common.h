@@ -19,7 +19,7 @@ _Static_assert(VKF_PUSH_OPERANDS <= VKF_MAX_OPERANDS, "shared/params.h and descr
     (out)->n_constants = (last) + 1;                                                \
   } while (0)
 
-/* vkf_vkop_problem_<op>() from the node's parameters, p, and the actual sizes, dims. */
+/* Defines vkf_vkop_problem_<op>() from the node's parameters, p, and the actual sizes, dims. */
 #define VKF_PROBLEM(op, type, ...)                                                                                 \
   void vkf_vkop_problem_##op(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) { \
     const type *p = &node->params.op;                                                                              \
@@ -32,19 +32,19 @@ _Static_assert(VKF_PUSH_OPERANDS <= VKF_MAX_OPERANDS, "shared/params.h and descr
 void vkf_vkop_dispatch_begin(const vkf_node_view *view, vkf_dispatch *out);
 /* The same with the first operands of most ops: n_in inputs, which are read, then the output. */
 void vkf_vkop_dispatch_begin_all(const vkf_node_view *view, vkf_dispatch *out, uint32_t n_in);
-/* The next operand: read through a storage buffer as rows, or written. */
+/* Add the next operand, a storage buffer that is read or written. */
 void vkf_vkop_dispatch_read(vkf_dispatch *out, uint32_t slot);
 void vkf_vkop_dispatch_write(vkf_dispatch *out, uint32_t slot);
-/* The last operand of what takes packed batches: their spans, in the step buffer, where the node has them. */
+/* Adds the last operand of an op that takes packed batches: their spans, in the step buffer, if the node has them. */
 void vkf_vkop_dispatch_spans(vkf_dispatch *out, uint32_t slot);
-/* The last operand of what reads a weight: the scales of its rows, where its format has them. */
+/* Adds the last operand of an op that reads a weight: the scales of its rows, if its format has them. */
 void vkf_vkop_dispatch_scales(const vkf_node_view *view, vkf_dispatch *out, uint32_t slot);
 void vkf_vkop_dispatch_params(vkf_dispatch *out, const void *params, size_t bytes);
 
 static inline uint32_t vkf_vkop_has(uint32_t slot) {
   return slot != VKF_NO_SLOT;
 }
-/* Extent i of a slot at capacity; 0 where there is no slot. */
+/* Returns extent i of a slot at capacity; 0 if there is no slot. */
 static inline uint32_t vkf_vkop_cap(const vkf_plan *plan, uint32_t slot, uint32_t i) {
   return slot == VKF_NO_SLOT ? 0 : plan->slots[slot].extent[i].cap;
 }

@@ -1,18 +1,18 @@
-/* Dispatches of matmul: x and w are read as the variant wants them. */
+/* Dispatches of matmul. The variant decides how x and w are read. */
 #include "vkop/op_common.h"
 
 VKF_PUSH_FITS(vkf_push_matmul);
 
 VKF_PROBLEM(matmul, vkf_matmul_params, .matmul = {.m = dims->v[p->rows], .n = p->n, .k = p->k, .is_gated = p->is_gated})
 
-/* The operands of the stage that rounds x. */
+/* Adds the operands of the stage that rounds x. */
 static void rounding_operands(const vkf_node_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_read(out, view->node->in[VKF_MATMUL_X]);
   vkf_vkop_dispatch_write(out, VKF_SCRATCH_SLOT);
   if (view->variant->matrix.m) vkf_vkop_dispatch_write(out, VKF_FLAG_SLOT);
 }
 
-/* Of the stage that multiplies (reads_w), or that adds up the splits of K. */
+/* Adds those of the stage that multiplies (reads_w), or of the one that adds up the splits of K. */
 static void matmul_operands(const vkf_node_view *view, bool reads_w, bool leaves_partials, vkf_dispatch *out) {
   const uint32_t *in = view->node->in;
   vkf_vkop_dispatch_read(out, view->stage ? VKF_SCRATCH_SLOT : in[VKF_MATMUL_X]);

@@ -40,7 +40,7 @@ vkf_status vkf_vkop_pools_add(vkop_pools *p, uint64_t bytes, uint64_t *offset) {
   return vkf_vkop_pools_put(p, *offset, bytes);
 }
 
-/* Room for n buffers. */
+/* Makes room for n buffers. */
 static vkf_status make_room(vkop_pools *to, size_t n) {
   vkf_gpu_buffer **buffers =
       vkf_env_grow(vkf_gpu_device_env(to->device), to->buffers, &to->buffers_capacity, VKF_MAX(n, 1), sizeof *buffers);
@@ -56,7 +56,7 @@ vkf_status vkf_vkop_pools_make(vkop_pools *p) {
   vkf_gpu_buffer **buffers = to->buffers;
   for (size_t i = 0; i < p->n; i++) {
     if (p->used[i] <= (buffers[i] ? vkf_gpu_buffer_bytes(buffers[i]) : 0)) continue;
-    vkf_gpu_buffer_destroy(&buffers[i]); /* first, so that never both are held */
+    vkf_gpu_buffer_destroy(&buffers[i]); /* first, so that both are never held at once */
     to->n_made++;
     VKF_CALL(vkf_gpu_buffer_create(to->device, to->name, to->memory, p->used[i], &buffers[i]));
   }

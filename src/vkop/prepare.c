@@ -1,4 +1,4 @@
-/* Preparing a program: variants are picked, dispatches are made as data, slots get their places. */
+/* Prepares a program: picks variants, describes dispatches, places slots. */
 #include <string.h>
 
 #include "kern/checks.h"
@@ -15,12 +15,12 @@ static const struct {
 #undef X
 };
 
-/* The slot of the weight that a node multiplies with, or looks up. */
+/* Returns the slot of the weight that a node multiplies by, or looks up. */
 static uint32_t weight_slot(const vkf_node *n) {
   return n->op == VKF_OP_MATMUL ? n->in[VKF_MATMUL_W] : n->op == VKF_OP_EMBED ? n->in[VKF_EMBED_TABLE] : VKF_NO_SLOT;
 }
 
-/* The packing of that weight; of keys and values their format. */
+/* Returns the packing of that weight; for keys and values it has their format. */
 static vkf_weight_packing node_packing(const vkf_program *p, const vkf_node *n) {
   uint32_t slot = weight_slot(n);
   if (vkf_op_is_attention(n->op)) slot = n->in[VKF_ATTENTION_K];
@@ -34,7 +34,7 @@ void vkf_vkop_node_problem(const vkf_plan *plan, const vkf_node *node, const vkf
   out->packing = (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32};
 }
 
-/* What node `node` asks of its kernel at these sizes. */
+/* Gives the problem of node `node` at these sizes. */
 static void problem_at(const vkf_program *p, uint32_t node, const vkf_dims *dims, vkf_problem *out) {
   const vkf_node *n = &p->plan->nodes[node];
   vkf_vkop_node_problem(p->plan, n, dims, out);
@@ -70,7 +70,7 @@ void vkf_vkop_dispatch_of(const vkf_program *p, uint32_t node, uint32_t shard, u
   op_table[view.node->op].describe(&view, out);
 }
 
-/* The shards of the weight that each node reads. Whatever else reads a weight needs it in one. */
+/* Finds the shards of the weight that each node multiplies by or looks up. Every other use needs the weight in one. */
 static vkf_status find_shards(vkf_program *p) {
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     const vkf_node *n = &p->plan->nodes[i];
@@ -97,7 +97,7 @@ static vkf_status find_shards(vkf_program *p) {
   return VKF_OK;
 }
 
-/* May the node write over its first input? Only where nobody else reads that, neither another node nor the host. */
+/* Returns whether the node may overwrite its first input: only if neither another node nor the host reads that. */
 static bool goes_in_place(const vkf_plan *plan, uint32_t index, bool keep_all) {
   const vkf_node *n = &plan->nodes[index];
   if (n->op != VKF_OP_LOGIT_EDIT || keep_all) return false;
@@ -109,7 +109,7 @@ static bool goes_in_place(const vkf_plan *plan, uint32_t index, bool keep_all) {
   return true;
 }
 
-/* A forced variant brings its own order class, but for the reproducible mode. */
+/* Returns whether a forced variant fits. It may be of another order class, except in the reproducible mode. */
 static bool takes_forced(const vkop_node *k, const vkf_variant *forced, const vkf_caps *caps) {
   char why[256];
   vkf_problem own = k->problem;
@@ -118,7 +118,7 @@ static bool takes_forced(const vkop_node *k, const vkf_variant *forced, const vk
   return !vkf_kern_fit(forced, &own, caps, why, sizeof why);
 }
 
-/* The least of a problem: a row, or a query of one sequence. */
+/* Returns the problem for one row, or for one query of one sequence. */
 static vkf_problem of_one_row(vkf_problem p) {
   if (p.op == VKF_OP_MATMUL) {
     p.matmul.m = VKF_MIN(p.matmul.m, 1);
@@ -144,7 +144,7 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
     k->variant = vkf_kern_pick(&k->problem, caps, p->backend->tuned, why, sizeof why);
   }
   if (!k->variant) {
-    /* One row may have a kernel where so many rows take more workgroups than the device allows. */
+    /* One row may have a kernel if so many rows take more workgroups than the device allows. */
     const vkf_problem one = of_one_row(k->problem);
     char none[256];
     const bool one_fits = vkf_kern_pick(&one, caps, p->backend->tuned, none, sizeof none) != NULL;
@@ -190,7 +190,7 @@ vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool
   return VKF_OK;
 }
 
-/* What a slot takes on the device. */
+/* Returns the bytes of a slot on the device. */
 static uint64_t stored_bytes(const vkf_program *p, uint32_t i) {
   const vkf_slot *slot = &p->plan->slots[i];
   if (slot->kind != VKF_SLOT_INPUT || p->packings[i].layout == VKF_LAYOUT_W_ROWS) return vkf_slot_stored_bytes(slot);
@@ -209,7 +209,7 @@ static bool has_flag(const vkop_node *k) {
   return false;
 }
 
-/* What a node has for its stages, and for those of the variant that would take over from its own. */
+/* Returns the scratch bytes of a node: enough for its variant, and for the one that would take over from it. */
 static uint64_t scratch_bytes(const vkf_program *p, const vkop_node *k) {
   const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
   uint64_t bytes = vkf_kern_scratch_bytes(k->variant, &k->problem);
@@ -224,7 +224,7 @@ static uint64_t scratch_bytes(const vkf_program *p, const vkop_node *k) {
   return bytes;
 }
 
-/* Is it read through the binding of the step buffer? */
+/* Returns whether the slot is read through the binding of the step buffer. */
 static bool is_in_step(const vkf_program *p, const vkf_slot *slot) {
   const uint32_t index = (uint32_t)(slot - p->plan->slots);
   for (uint32_t i = 0; slot->dtype == VKF_I32 && i < p->plan->n_nodes; i++) {
@@ -243,7 +243,7 @@ static vkop_pools *pools_of(vkf_program *p, const vkf_slot *slot) {
                                                              : &p->temps;
 }
 
-/* Sizes every slot and places all but the temporaries, of which temp has the sizes. */
+/* Sizes every slot and places all but the temporaries, whose sizes it gives in temp; sizes scratch memory. */
 static vkf_status place_fixed(vkf_program *p, uint64_t align, vkf_placement *temp, vkf_placement *scratch) {
   uint64_t dims;
   VKF_CALL(vkf_vkop_pools_add(&p->inputs, align, &dims)); /* they come first in the step buffer, then spans */
@@ -335,7 +335,7 @@ static vkf_status make_flags(vkf_program *p) {
   return VKF_OK;
 }
 
-/* A matrix that the host writes is packed as a weight would be. */
+/* Gives a matrix that the host writes the packing that a weight would have. */
 static void pack_inputs(vkf_program *p, const vkf_variant *forced) {
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     const vkf_node *n = &p->plan->nodes[i];

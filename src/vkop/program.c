@@ -1,16 +1,16 @@
 /* A program: a plan whose blocks are recorded on a device, and its runs.
  *
- * Recording happens once, and again where memory that programs share was replaced by more of it; a run writes the
- * actual sizes into the step buffer, the grids where they changed, and submits the blocks: in one submit, or in several
- * where a GPU's watchdog might end it. Nothing else is allocated in a run, unless a kernel says that it cannot compute
- * its node: then another one is picked, and the run begins anew. It may: what a run reads it has computed itself, or it
- * does not write it (an append writes the same numbers to the same places).
+ * Blocks are recorded once, and again if memory that programs share was replaced by a larger one. A run writes the
+ * actual sizes to the step buffer, the grids if they changed, and submits the blocks: in one submit, or in several if a
+ * GPU's watchdog might end it. It allocates nothing, unless a kernel says that it cannot compute its node: then another
+ * one is picked, and the run starts again. That is safe, because a run reads only what it has computed itself or what
+ * it does not write (an append writes the same numbers to the same places).
  */
 #include <string.h>
 
 #include "vkop/internal.h"
 
-/* Watchdogs of GPUs end a submit after 2 s and more; this leaves room for an estimate that is four times too low. */
+/* Watchdogs of GPUs end a submit after 2 s or more; this leaves room for an estimate that is four times too low. */
 #define SUBMIT_NS 0.5e9
 
 static void program_destroy(vkf_program **program) {
@@ -95,7 +95,7 @@ static vkf_status write_grids(vkf_program *p, const vkf_dims *dims) {
   return VKF_OK;
 }
 
-/* Pieces [first, end) in submits that should each end in time; then the last one is waited for. */
+/* Submits segments [first, end), in submits that should each end in time, and waits for the last. */
 static vkf_status submit_segments(vkf_program *p, uint32_t first, uint32_t end) {
   enum { MAX_SEGMENTS = 256 };
   const double MEASURABLE = 1e7; /* effort: below it a run's time says nothing of the device's pace */
@@ -107,7 +107,7 @@ static vkf_status submit_segments(vkf_program *p, uint32_t first, uint32_t end) 
   while (first < end) {
     uint32_t n = 0;
     double effort = 0;
-    /* Two are under way at most, so that somebody is asked while the device computes. */
+    /* Two are under way at most, so that the host is asked while the device computes. */
     if (b->base.should_stop && previous) VKF_TRY(vkf_gpu_wait(b->device, previous));
     VKF_TRY(vkf_backend_ask(&b->base));
     previous = serial;
@@ -119,10 +119,10 @@ static vkf_status submit_segments(vkf_program *p, uint32_t first, uint32_t end) 
     all += effort;
   }
   VKF_TRY(vkf_gpu_wait(b->device, serial));
-  /* By steps: a first run compiles, too. */
+  /* At most by a factor of 4 at a time: a first run compiles, too. */
   if (all > MEASURABLE) b->pace = VKF_MIN(VKF_MAX((double)(vkf_clock_ns() - begin) / all, b->pace / 4), b->pace * 4);
 done:
-  if (st) vkf_gpu_wait_all(b->device); /* for those that the driver took before: the next run writes what they read */
+  if (st) vkf_gpu_wait_all(b->device); /* for earlier submits: the next run writes what they read */
   return st;
 }
 

@@ -1,12 +1,13 @@
-/* States, and the memory that programs and states of a session take turns with.
+/* States, and the memory that programs and states of a session use in turn.
  *
- * What is in a state at first is undefined, so that pages of caches that nobody writes cost a CPU driver nothing: no
- * kernel lets a key that it does not see touch its result. Caches of long sequences are in large pages. Of short ones
- * many share a large page, and it would be there for one of them: with 128 sentences at a time half more memory.
+ * A new state is not filled, so pages of caches that nobody writes cost a CPU driver nothing. That is safe, because no
+ * kernel lets a key that it does not see touch its result. Caches of long sequences are in large pages. Short ones are
+ * not: many share a large page, and one of them would make all of it resident, half as much memory again with 128
+ * sentences at a time.
  */
 #include "vkop/internal.h"
 
-/* What a sequence takes of a cache that is in large pages: half a page of x86-64. */
+/* A cache is in large pages if a sequence takes at least this much of it: half a large page of x86-64. */
 #define LONG_BYTES (UINT64_C(1) << 20)
 
 vkf_status vkf_vkop_state_create(vkf_backend *backend, const vkf_plan *plan, vkf_memory *memory, vkf_state **out) {

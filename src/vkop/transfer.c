@@ -1,4 +1,4 @@
-/* Data in and out of a program's slots, and the poison that validation fills memory with.
+/* Writes and reads a program's slots, and fills its memory with poison for validation.
  *
  * Slots of rank 3 and more, and masks, have capacity strides on the device and are dense at actual sizes when read.
  */
@@ -7,7 +7,7 @@
 #include "op/compare.h"
 #include "vkop/internal.h"
 
-/* Keys and values in fewer bits: rows of whole words on the device, float32 here. */
+/* Encodes keys and values of fewer than 32 bits as rows of whole words. */
 static void to_words(const vkf_slot *slot, const float *numbers, uint32_t *words) {
   const vkf_format_row *f = vkf_format_get(slot->format);
   const uint32_t width = slot->extent[slot->rank - 1].cap, per_word = 32 / f->bits;
@@ -37,7 +37,7 @@ done:
   return st;
 }
 
-/* A matrix in the packing of its slot. */
+/* Writes a matrix in the packing of its slot. */
 static vkf_status write_packed(vkf_program *p, const vkf_weight_packing *packing, const vkf_slot *slot,
                                const vkop_place *place, const float *data) {
   vkf_status st = VKF_OK;
@@ -53,7 +53,8 @@ done:
   return st;
 }
 
-/* Of a matrix with capacity strides what the sizes cover: a step of a long capacity writes no more than it uses. */
+/* Writes what the sizes cover of a matrix with capacity strides, so a step with a large capacity writes no more than it
+ * uses. */
 static vkf_status write_covered(const vkop_place *place, const vkf_slot *slot, const vkf_dims *dims, const char *data) {
   const uint64_t stride = (uint64_t)slot->extent[1].cap * vkf_dtype_bytes(slot->dtype),
                  bytes = (uint64_t)vkf_slot_extent(slot, 1, dims) * vkf_dtype_bytes(slot->dtype);
@@ -115,7 +116,7 @@ done:
   return st;
 }
 
-/* Whether what the sizes cover lies side by side on the device, as the caller gets it. */
+/* Returns whether what the sizes cover is contiguous on the device, as the caller gets it. */
 static bool is_dense(const vkf_slot *s, const vkf_dims *dims) {
   if (vkf_slot_is_packed(s)) return true;
   for (uint32_t i = 1; i < s->rank; i++)
@@ -123,7 +124,7 @@ static bool is_dense(const vkf_slot *s, const vkf_dims *dims) {
   return s->format == VKF_FORMAT_F32;
 }
 
-/* A slot, or one that is a part of it and begins `offset` bytes behind it. */
+/* Reads a slot, or a part of one, `s`, that begins `offset` bytes behind its place. */
 static vkf_status read_slot(vkf_program *p, const vkf_slot *s, const vkop_place *place, uint64_t offset,
                             const vkf_dims *dims, void *data) {
   vkf_status st = VKF_OK;

@@ -1,15 +1,16 @@
 /* Weights on the device: packed once, at load, into pools.
  *
- * A weight is in the packing that the kernels of this device like best; one that is both a table and a matmul operand
- * (tied embeddings) is there once.
+ * A weight has the packing whose kernels are the best on this device; one that is both a table and a matmul operand
+ * (tied embeddings) is stored once.
  */
 #include <string.h>
 
 #include "vkop/internal.h"
 
-/* Rows of a shard are a multiple of this, the columns of the largest tile, and of those that are packed together. */
+/* The rows of a shard are a multiple of this, the columns of the largest tile, and of those that are packed together.
+ */
 #define VKF_PART_ROWS 128
-/* Pools are as large as this or as their one weight; small enough for devices that limit an allocation. */
+/* The size of a pool, unless a shard is larger; small enough for devices that limit an allocation. */
 #define POOL_BYTES (UINT64_C(64) << 20)
 
 static vkf_weight_packing choose_packing(const vkop_backend *b, const vkf_weight_info *info,
@@ -28,8 +29,8 @@ static uint64_t shard_bytes(const vkf_weights *w, uint32_t i, uint32_t rows, uin
   return VKF_ROUND_UP(vkf_kern_packed_bytes(&w->packings[i], rows, columns_of(&w->infos[i])) + VKF_GUARD_BYTES, align);
 }
 
-/* Rows of weight i in a shard: all, where one binding and one allocation hold it, else as many whole groups as they
- * hold. */
+/* Finds the rows of weight i in a shard: all, if one binding and one allocation hold them, else as many whole groups as
+ * they hold. */
 static vkf_status cut_weight(const vkf_weights *w, uint32_t i, uint64_t most, uint64_t align, uint32_t *rows) {
   const vkf_weight_info *info = &w->infos[i];
   const uint32_t n = info->shape[0], group = VKF_ROUND_UP(VKF_PART_ROWS, w->packings[i].columns);
@@ -82,7 +83,7 @@ static vkf_status place_shards(vkf_weights *w, uint64_t align) {
   return VKF_OK;
 }
 
-/* The reproducible mode stores what is tiny as 0. */
+/* Returns whether both are stored alike. The reproducible mode stores tiny numbers as 0. */
 static bool is_stored_as(const vkf_weights *w, const vkf_weights *other) {
   if (w->n != other->n || w->backend->base.reproducible != other->backend->base.reproducible) return false;
   for (uint32_t i = 0; i < w->n; i++) {
@@ -94,7 +95,7 @@ static bool is_stored_as(const vkf_weights *w, const vkf_weights *other) {
   return true;
 }
 
-/* Cuts weights and places all shards; creates the pools, in the memory of `same` (or NULL) if that can be. */
+/* Cuts weights and places all shards; creates the pools, if possible in the memory of `same` (may be NULL). */
 static vkf_status place_weights(vkf_weights *w, const vkf_weights *same, bool *shared) {
   vkf_gpu_device *device = w->backend->device;
   const uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, vkf_gpu_device_caps(device)->storage_offset_alignment);
@@ -110,26 +111,26 @@ static vkf_status place_weights(vkf_weights *w, const vkf_weights *same, bool *s
   return VKF_OK;
 }
 
-/* Rows of a weight on their way from the file to the device, a few at a time, so that no copy of a whole weight is
- * in host memory. Several chunks are made ready at once, a core each; the caller's thread alone takes memory, talks to
- * the device and reports failures. */
+/* A few rows of a weight on their way from the file to the device, so that no copy of a whole weight is in host memory.
+ * Several chunks are made ready at once, each by a core; only the caller's thread allocates memory, calls the device
+ * and reports failures. */
 typedef struct chunk {
   const vkop_shard *shard;
   uint32_t weight, first, n; /* rows [first, first + n) of the shard, `first` a multiple of what is packed together */
-  bool is_packed;            /* its rows are elements of the packing, side by side: `packed` is not used */
+  bool is_packed;            /* `rows` has the elements of the packing: `packed` is not used */
   bool is_held;              /* the format can hold its numbers */
 } chunk;
-#define CHUNK_BYTES (UINT64_C(1) << 19) /* of rows as float32: they and what becomes of them stay in a cache */
+#define CHUNK_BYTES (UINT64_C(1) << 19) /* of rows as float32: they and their packed form stay in a cache */
 
-/* Where a chunk is made ready. */
+/* The memory in which a chunk is made ready. */
 typedef struct room {
   float *rows; /* as loaded, or as copied from the file */
   char *packed;
 } room;
 
-/* The chunks that are made ready together; enough of them that starting threads costs little. Where all device memory
- * is mapped, a chunk is done when its thread has made it ready, and a thread makes all its chunks in one room.
- * Elsewhere each chunk has a room of its own until it is uploaded. */
+/* The chunks that are made ready together; enough of them that starting threads costs little. If all device memory is
+ * mapped, a thread writes its chunks to the device itself and uses one room for all. If not, each chunk has a room of
+ * its own until it is uploaded. */
 typedef struct window {
   const vkf_weights *w;
   const vkf_weight_source *source;
@@ -141,7 +142,7 @@ typedef struct window {
   size_t rows_bytes, packed_bytes; /* of each room */
 } window;
 
-/* Rows of weight i that make a chunk. */
+/* Returns the rows of weight i in a chunk. */
 static uint32_t chunk_rows(const vkf_weights *w, uint32_t i) {
   const vkf_weight_packing *packing = &w->packings[i];
   const uint32_t most = w->shards[w->first_shard[i]].rows;
@@ -161,7 +162,7 @@ static void window_finish(window *all) {
 }
 
 static vkf_status window_init(window *all, const vkf_weights *w, const vkf_weight_source *source) {
-  enum { SLICES_MAPPED = 64, SLICES = 4 }; /* a thread */
+  enum { SLICES_MAPPED = 64, SLICES = 4 }; /* chunks for each thread */
   vkf_env *env = w->backend->base.env;
   *all = (window){.w = w, .source = source, .n_threads = vkf_cores(), .is_mapped = true};
   for (uint32_t p = 0; p < w->first_shard[w->n]; p++)
@@ -184,7 +185,7 @@ static vkf_status window_init(window *all, const vkf_weights *w, const vkf_weigh
   return VKF_OK;
 }
 
-/* Where on the device the words of a chunk are, and how many bytes. */
+/* Returns where on the device the words of a chunk are; *bytes: how many. */
 static uint64_t words_at(const vkf_weights *w, const chunk *c, uint64_t *bytes) {
   const vkf_weight_packing *packing = &w->packings[c->weight];
   const uint32_t k = columns_of(&w->infos[c->weight]), bits = vkf_format_get(packing->format)->bits;
@@ -192,7 +193,7 @@ static uint64_t words_at(const vkf_weights *w, const chunk *c, uint64_t *bytes) 
   return c->shard->place.offset + vkf_kern_packed_elements(packing, c->first, k) * bits / 8;
 }
 
-/* Loads rows, or copies them where the file has them in the packing's format. */
+/* Loads rows, or copies them if the source has them in the packing's format. Returns their format. */
 static vkf_format load_rows(const window *all, chunk *c, float *rows) {
   const vkf_weight_packing *packing = &all->w->packings[c->weight];
   const vkf_weight_source *source = all->source;
@@ -203,7 +204,7 @@ static vkf_format load_rows(const window *all, chunk *c, float *rows) {
     return packing->format;
   source->load(source->user, c->weight, first, c->n, rows);
   c->is_held = vkf_format_holds(packing->format, rows, (size_t)c->n * k);
-  if (c->is_held && is_reproducible) { /* what is tiny is found among the rounded numbers, as on every backend */
+  if (c->is_held && is_reproducible) { /* let in after rounding, as on every backend */
     vkf_format_round_held(packing->format, rows, c->n, k);
     vkf_format_let_in(rows, (uint64_t)c->n * k);
   }
@@ -214,7 +215,7 @@ static room *room_of(const window *all, uint32_t thread, size_t i) {
   return &all->rooms[all->is_mapped ? thread : i];
 }
 
-/* Where on the device the scales of a chunk are. */
+/* Returns where on the device the scales of a chunk are. */
 static uint64_t scales_at(const vkf_weights *w, const chunk *c) {
   const uint64_t n =
       c->first * (uint64_t)vkf_format_scales(w->packings[c->weight].format, columns_of(&w->infos[c->weight]));
@@ -231,7 +232,7 @@ static void make_ready(void *user, uint32_t thread, size_t i) {
   uint64_t bytes, at = words_at(all->w, c, &bytes);
   const vkf_format from = load_rows(all, c, room->rows);
   if (!c->is_held) return;
-  /* Rows in their format are packed already, if they end with a whole word. */
+  /* Rows in the packing's format need no packing if they end with a whole word. */
   c->is_packed = packing->layout == VKF_LAYOUT_W_ROWS && from == packing->format &&
                  bytes == (uint64_t)c->n * k * vkf_format_get(from)->bits / 8;
   if (!c->is_packed) vkf_kern_pack(packing, c->n, k, from, room->rows, room->packed);
@@ -241,7 +242,7 @@ static void make_ready(void *user, uint32_t thread, size_t i) {
   memcpy(mapped + scales_at(all->w, c), room->packed + scales, end - scales);
 }
 
-/* What is left for the caller's thread when a chunk is ready. */
+/* Does what is left for the caller's thread when a chunk is ready. */
 static vkf_status finish_chunk(const window *all, uint32_t i) {
   const chunk *c = &all->chunks[i];
   const vkf_weight_info *info = &all->w->infos[c->weight];
@@ -277,7 +278,7 @@ done:
   return st;
 }
 
-/* Its chunks join the window, and its gaps become zeros. */
+/* Adds the shard's chunks to the window and fills its gaps with zeros. */
 static vkf_status upload_shard(window *all, uint32_t i, const vkop_shard *shard) {
   static const char zeros[4096];
   const vkf_weight_packing *packing = &all->w->packings[i];
@@ -287,7 +288,7 @@ static vkf_status upload_shard(window *all, uint32_t i, const vkop_shard *shard)
     all->chunks[all->n++] =
         (chunk){.shard = shard, .weight = i, .first = first, .n = VKF_MIN(step, shard->rows - first)};
   }
-  /* The gap before the scales, and what is behind. */
+  /* The gap before the scales, and the bytes behind them. */
   const uint64_t words = vkf_kern_packed_elements(packing, shard->rows, k) * vkf_format_get(packing->format)->bits,
                  words_end = VKF_CEIL_DIV(words, 32) * 4, scales = vkf_kern_scales_offset(packing, shard->rows, k),
                  bytes = vkf_kern_packed_bytes(packing, shard->rows, k);
@@ -311,7 +312,7 @@ done:
   if (st == VKF_OK)
     st = vkf_gpu_upload_finish(w->backend->device);
   else
-    vkf_gpu_upload_finish(w->backend->device); /* what has begun ends before the pools go */
+    vkf_gpu_upload_finish(w->backend->device); /* uploads must end before the pools are destroyed */
   window_finish(&all);
   return st;
 }
