@@ -144,8 +144,7 @@ static int32_t draw(const vkf_sample_candidate *c, uint32_t n, double unit, doub
   const double total = total_of(c, n);
   double sum = 0;
   uint32_t at = 0;
-  while (sum += c[at].weight, at + 1 < n && sum <= unit * total)
-    at++; /* the last one if rounding keeps the sum too small */
+  while (sum += c[at].weight, at + 1 < n && sum <= unit * total) at++; /* the last one if rounding falls short */
   *log_prob = log(c[at].weight / total);
   return c[at].id;
 }

@@ -1,5 +1,4 @@
-/* align: see align.h. A layer's cross-attention has the weights of an id where it predicts the id, which is the row of
- * the id before it.
+/* align: see align.h. The cross-attention weights of an id are in the row that predicts it: that of the id before it.
  */
 #include "task/align.h"
 
@@ -51,7 +50,7 @@ static vkf_status check_heads(const vkf_aligner *a, const vkf_result *pass, size
   return VKF_OK;
 }
 
-/* The alignment of row `row` of the pass: the mean over the heads that are chosen. */
+/* Sets the alignment of a target from row `row` of the pass: the mean over the chosen heads. */
 static vkf_status keep(const vkf_aligner *a, vkf_arena *arena, const vkf_result *pass, size_t n_layers, size_t row,
                        vkf_kept *target) {
   const size_t S = vkf_task_cross_weights(pass, 0)->shape[3];

@@ -1,4 +1,4 @@
-/* align: how much each id of a translation looks at each id of its source. */
+/* align: how much each id of a translation attends to each id of its source. */
 #ifndef VKF_TASK_ALIGN_H
 #define VKF_TASK_ALIGN_H
 
@@ -8,25 +8,26 @@ typedef struct vkf_align_head {
   uint32_t layer, head;
 } vkf_align_head;
 
-/* Whose weights are averaged: a list, or every head of the last layer, or of all layers. */
+/* Averages the weights of the heads in a list, of all heads of the last layer, or of all layers. */
 typedef struct vkf_aligner {
-  vkf_session session; /* its passes come between the steps of another one, so they have memory of their own */
+  vkf_session session; /* has memory of its own, because its passes run between the steps of another session */
   vkf_align_head *heads;
   size_t n_heads; /* 0: no list */
   bool all_layers;
-  vkf_links *links; /* told of every translation; NULL: nobody is */
+  vkf_links *links; /* gets the links of every translation; NULL: none are wanted */
 } vkf_aligner;
 
-/* heads: "LAYER:HEAD,LAYER:HEAD", from 0; "all"; NULL: the last layer. Call finish in every case. VKF_ERROR_ARGUMENT
- * where it is none of these; vkf_task_align() finds layers and heads that are not there. */
+/* heads: "LAYER:HEAD,LAYER:HEAD", counted from 0; or "all"; NULL: the last layer. VKF_ERROR_ARGUMENT: it is none of
+ * these; vkf_task_align() refuses layers and heads that do not exist. Call finish even if this fails. */
 vkf_status vkf_task_aligner_init(vkf_aligner *out, const vkf_session *session, const char *heads);
 void vkf_task_aligner_finish(vkf_aligner *aligner);
 
-/* Sets the alignment of each of the translations [n] of a source: one forward pass, in which their ids are fed. */
+/* Sets the alignment of each of the translations [n] of a source by one forward pass that is fed their ids. The arena
+ * owns it. */
 vkf_status vkf_task_align(vkf_aligner *aligner, vkf_arena *arena, const vkf_part *source, vkf_kept *targets, size_t n);
 
-/* What the ids of the source have been looked at, as Wu et al. (2016, "Google's Neural Machine Translation System",
- * equation 14) count it: the sum over them of the logarithm of min(weight of all ids of the translation, 1). */
+/* Returns how well a translation covers its source (Wu et al. 2016, "Google's Neural Machine Translation System",
+ * equation 14): the sum over source ids of log(min(sum of the weights of all ids of the translation, 1)). */
 double vkf_task_coverage(const vkf_kept *target);
 
 #endif

@@ -3,16 +3,16 @@
 
 #include <stdlib.h>
 
-/* Rows of a batch: enough to fill a small GPU. A batch's output is at most so large on the host. */
+/* Most rows of a batch, enough to fill a small GPU; most bytes of its output on the host, unless it is one row. */
 enum { BATCH_ROWS = 32, BATCH_BYTES = 64 << 20 };
 
 static int by_length(const void *a, const void *b) {
   const vkf_part *x = *(const vkf_part *const *)a, *y = *(const vkf_part *const *)b;
-  if (x->n != y->n) return x->n < y->n ? 1 : -1; /* the longest first: memory is asked for once */
+  if (x->n != y->n) return x->n < y->n ? 1 : -1; /* the longest first: memory grows only once */
   return x < y ? -1 : x > y;
 }
 
-/* How many of the rows [n], the longest first, share a batch: what is padded is less than a third of it. */
+/* Returns how many of the rows [n], the longest first, share a batch, so that less than a third of it is padding. */
 static size_t count_rows(const vkf_part *const *rows, size_t n, size_t width) {
   const size_t longest = rows[0]->n, most = VKF_MIN(BATCH_ROWS, BATCH_BYTES / (longest * width * sizeof(float)));
   size_t count = 1, shortest = longest - longest / 3;

@@ -1,4 +1,4 @@
-/* classify: labels of texts, of the words of texts and of images, with the names that config.json gives them. */
+/* classify: labels texts, words of texts and images; the names of labels come from config.json or the caller. */
 #include <math.h>
 #include <string.h>
 
@@ -22,9 +22,9 @@ typedef struct classifier {
   vkf_labels labels;
   vkf_parts parts;
   double *scores; /* [parts or images][labels] */
-  word *words;    /* the words of a part follow each other */
+  word *words;    /* the words of a part are adjacent */
   size_t n_words, capacity;
-  vkf_text text; /* of the word at hand */
+  vkf_text text; /* scratch: of the current word */
 } classifier;
 
 /* ---- texts and images -------------------------------------------------------------------------------------------- */
@@ -35,8 +35,8 @@ static vkf_status take_scores(void *user, size_t part, const float *logits, size
   return VKF_OK;
 }
 
-/* The mean of the parts of each text, by their tokens; `out` [texts][labels] is 0 before, NaN where there is no part.
- */
+/* Sets out [texts][labels], which must be 0, to the mean over the parts of each text, weighted by their tokens. NaN:
+ * the text was skipped. */
 static void join_parts(const classifier *c, double *out) {
   const vkf_parts *p = &c->parts;
   for (size_t first = 0, end; first < p->n; first = end) {
@@ -49,7 +49,7 @@ static void join_parts(const classifier *c, double *out) {
     for (size_t l = 0; l < c->labels.n && p->skipped[i]; l++) out[i * c->labels.n + l] = NAN;
 }
 
-/* scores [n][labels], NaN where something was skipped. */
+/* Adds the best labels to the result. scores [n][labels]; NaN: skipped, gets label -1. */
 static vkf_status add_best(const classifier *c, const double *scores, size_t n, vkf_result *result) {
   const size_t n_labels = c->labels.n, k = c->params.top_k ? VKF_MIN(c->params.top_k, n_labels) : n_labels;
   void *labels, *best;
@@ -67,17 +67,17 @@ static vkf_status add_best(const classifier *c, const double *scores, size_t n, 
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-/* A piece that begins with the sign of a word's beginning: a space as byte-level BPE writes it, or U+2581. */
+/* Returns whether a piece has the mark of a word's beginning: a space as byte-level BPE writes it, or U+2581. */
 static bool begins_word(const char *piece) {
   return strncmp(piece, "\xc4\xa0", 2) == 0 || strncmp(piece, "\xe2\x96\x81", 3) == 0;
 }
 
-/* Does the piece go on with the word before it? marks: the pieces of this text mark beginnings. */
+/* Returns whether the piece continues the word before it. marks: the tokenizer marks the beginnings of words. */
 static bool continues_word(const char *piece, bool marks) {
   return strncmp(piece, "##", 2) == 0 || (marks && !begins_word(piece));
 }
 
-/* A word that the tokenizer does not know is a word, although its token is a special one. */
+/* Returns whether ids have the token of unknown words, which is special but stands for a word. */
 static bool have_unknown(const classifier *c, const int32_t *ids, size_t n) {
   const vkf_text_special s = vkf_text_tokenizer_special(c->session->model->tokenizer.text);
   if (s.unk < 0 || s.unk == s.bos || s.unk == s.eos || s.unk == s.pad || s.unk == s.mask) return false;
@@ -85,7 +85,7 @@ static bool have_unknown(const classifier *c, const int32_t *ids, size_t n) {
   return n > 0;
 }
 
-/* Decodes ids into c->text; the text without spaces before it, "" for special tokens. */
+/* Decodes ids into c->text. *out: the text without leading spaces, "" for special tokens. */
 static vkf_status decode(classifier *c, const int32_t *ids, size_t n, const char **out) {
   c->text.size = 0;
   vkf_status st = vkf_engine_decode_ids(c->session, ids, n, !have_unknown(c, ids, n), &c->text);
@@ -94,7 +94,7 @@ static vkf_status decode(classifier *c, const int32_t *ids, size_t n, const char
   return st;
 }
 
-/* The word of ids [n], whose label is that of its first token; logits are those of this. */
+/* Adds the word of ids [n] with the label of its first token. logits: of that token. */
 static vkf_status add_word(classifier *c, size_t part, const int32_t *ids, size_t n, const float *logits) {
   const char *text = NULL;
   double *scores = c->scores;
@@ -131,7 +131,7 @@ static vkf_status take_words(void *user, size_t part, const float *logits, size_
   return add_word(c, part, ids + first, n - first, logits + first * width);
 }
 
-/* In the order of the parts, which batches have not. */
+/* Adds the words to the result in the order of the parts; batches came in another order. */
 static vkf_status add_words(const classifier *c, vkf_result *result) {
   vkf_status st = VKF_OK;
   void *texts, *labels, *scores;
@@ -158,7 +158,7 @@ done:
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
-/* Behind an encoder a head of classes reads the end of a text. */
+/* Refuses texts without an end id if the model has an encoder and a decoder: its head reads the state of the end. */
 static vkf_status refuse_endless(classifier *c) {
   const vkf_net_info *info = vkf_model_net_info(c->session->model->net);
   if (info->architecture != VKF_ARCHITECTURE_ENCODER_DECODER) return VKF_OK;
@@ -172,7 +172,7 @@ static vkf_status refuse_endless(classifier *c) {
   return VKF_OK;
 }
 
-/* Runs texts [n]. *joined [n][labels]: their scores, to be freed; NULL where words are labelled. */
+/* Runs texts [n]. *joined [n][labels]: their scores, which the caller frees; not set if words are labelled. */
 static vkf_status run_texts(classifier *c, const char *const *texts, size_t n, const vkf_part_rules *rules,
                             double **joined) {
   vkf_env *env = c->session->env;
@@ -190,7 +190,7 @@ static vkf_status run_texts(classifier *c, const char *const *texts, size_t n, c
   return VKF_OK;
 }
 
-/* A text is skipped if one of its pairs is. */
+/* Reports skipped texts: a text is skipped if one of its pairs is. */
 static vkf_status report_candidates(const classifier *c, const vkf_zero_shot *z, vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_parts *p = &c->parts;
@@ -211,7 +211,7 @@ done:
   return st;
 }
 
-/* Which of the candidates fit. */
+/* Scores candidate labels for each text, by zero-shot classification. */
 static vkf_status classify_candidates(classifier *c, const char *const *texts, size_t n, vkf_result *result) {
   vkf_status st = VKF_OK;
   vkf_zero_shot z = {0};

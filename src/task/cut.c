@@ -1,7 +1,7 @@
-/* cut: where an overlong text is cut.
+/* cut: finds where to cut a text that is too long.
  *
- * How many tokens a part of a text has is known by tokenizing it alone: the longest part that fits is found by doubling
- * and halving, so that a text of a megabyte costs its length times the logarithm of a part's.
+ * A part must be tokenized to know how many tokens it has. So the longest part that fits is found by doubling and then
+ * bisection: cutting a text of a megabyte costs its length times the logarithm of a part's length.
  */
 #include <string.h>
 
@@ -30,8 +30,7 @@ vkf_status vkf_task_part_ids(const vkf_parts *p, const char *text, size_t n, vkf
   return st;
 }
 
-/* Leaves the ids of two texts that have room, as the tokenizers library counts: each alone may have `most`, both
- * together `room`. */
+/* Truncates the ids of two texts as the tokenizers library does: to `most` each, and to `room` together. */
 static void shorten(vkf_text_ids of[2], size_t most, size_t room, bool from_end) {
   size_t n[2] = {VKF_MIN(of[0].n, most), VKF_MIN(of[1].n, most)};
   const size_t shorter = n[0] <= n[1] ? 0 : 1;
@@ -75,7 +74,7 @@ static const char *part_of(const cutter *c, size_t n) {
   return c->from_end ? c->text + c->size - n : c->text;
 }
 
-/* Does the part of n bytes fit? */
+/* Returns whether the part of n bytes fits. */
 static bool fits(cutter *c, size_t n) {
   c->ids.n = 0;
   if (c->st == VKF_OK) c->st = vkf_task_part_ids(c->parts, part_of(c, n), n, &c->ids);
@@ -86,13 +85,13 @@ static bool begins_character(const char *text, size_t at) {
   return ((unsigned char)text[at] & 0xc0) != 0x80;
 }
 
-/* n or a little less, so that the part ends (begins) where a character does. */
+/* Returns n or a little less, so that the part ends (from_end: begins) where a character does. */
 static size_t whole(const cutter *c, size_t n) {
   while (n > 0 && n < c->size && !begins_character(c->text, c->from_end ? c->size - n : n)) n--;
   return n;
 }
 
-/* Bytes of the longest part that fits. */
+/* Returns the length of the longest part that fits, in bytes. */
 static size_t longest(cutter *c) {
   size_t low = 0, high = whole(c, VKF_MIN(c->max * 8, c->size)); /* 5 bytes or more: twice that is another character */
   while (high < c->size && fits(c, high) && c->st == VKF_OK) {
@@ -114,8 +113,8 @@ static size_t longest(cutter *c) {
 
 /* ---- sentences and words ----------------------------------------------------------------------------------------- */
 
-/* Is text[0, n) the end of a sentence: its mark, closing quotes and brackets, and white space behind them? The marks of
- * Chinese and Japanese need no white space. */
+/* Returns whether a sentence ends at text[0, n): with its mark, closing quotes and brackets, and white space or the end
+ * of the text behind them. The marks of Chinese and Japanese need no white space. */
 static bool ends_sentence(const char *text, size_t n) {
   static const char *const marks[] = {".", "!", "?", "\xe2\x80\xa6", "\xd8\x9f", "\xe0\xa5\xa4"}, /* ... ? danda */
       *const wide[] = {"\xe3\x80\x82", "\xef\xbc\x81", "\xef\xbc\x9f"},                           /* ideographic */
@@ -125,7 +124,7 @@ static bool ends_sentence(const char *text, size_t n) {
     const size_t k = strlen(closing[i]);
     if (n < k || memcmp(text + n - k, closing[i], k) != 0) continue;
     n -= k;
-    i = (size_t)-1; /* there can be more */
+    i = (size_t)-1; /* look for another */
   }
   for (size_t i = 0; i < VKF_COUNT(marks) && spaced; i++)
     if (n >= strlen(marks[i]) && memcmp(text + n - strlen(marks[i]), marks[i], strlen(marks[i])) == 0) return true;
@@ -134,14 +133,14 @@ static bool ends_sentence(const char *text, size_t n) {
   return false;
 }
 
-/* level: 2 between sentences, 1 between words. */
+/* Returns whether a part may end (from_end: begin) at byte `at`. level: 2 between sentences, 1 between words. */
 static bool is_boundary(const cutter *c, size_t at, int level) {
   if (!begins_character(c->text, at)) return false;
   if (level == 2) return ends_sentence(c->text, at);
   return vkf_task_is_space(c->text[c->from_end ? at - 1 : at]);
 }
 
-/* Is there more than white space in the part of n bytes? */
+/* Returns whether the part of n bytes has more than white space. */
 static bool has_word(const cutter *c, size_t n) {
   const char *text = part_of(c, n);
   for (size_t i = 0; i < n; i++)
@@ -157,7 +156,7 @@ vkf_status vkf_task_cut(const vkf_parts *parts, const char *text, bool sentences
   for (int level = sentences ? 2 : 1; level > 0 && !found; level--)
     for (size_t part = most; part > 0 && c.st == VKF_OK && !found; part--) {
       if (!is_boundary(&c, from_end ? c.size - part : part, level) || !has_word(&c, part)) continue;
-      if (part == most || fits(&c, part)) found = part; /* a shorter part can have more tokens, though seldom */
+      if (part == most || fits(&c, part)) found = part; /* rarely, a shorter part has more tokens */
     }
   *n = found ? found : most;
   vkf_text_ids_finish(&c.ids);

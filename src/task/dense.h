@@ -1,6 +1,6 @@
-/* dense: layers behind the pooling, which sentence-transformers calls Dense: y = activation(W x + b).
+/* dense: layers behind the pooling that sentence-transformers calls Dense: y = activation(W x + b).
  *
- * They run on the host, in double, once a text: a vector of 768 numbers takes less than a millisecond.
+ * They run on the host, in double, once per text: a vector of 768 numbers takes less than a millisecond.
  */
 #ifndef VKF_TASK_DENSE_H
 #define VKF_TASK_DENSE_H
@@ -10,17 +10,17 @@
 typedef struct vkf_dense vkf_dense;
 struct vkf_dense {
   uint32_t n_in, n_out;
-  bool is_tanh; /* else it has no activation */
+  bool is_tanh; /* the activation; else there is none */
   bool has_bias;
   const float *weight; /* [n_out][n_in] */
-  const float *bias;   /* [n_out], where it has one */
+  const float *bias;   /* [n_out]; NULL: has_bias is false */
   vkf_dense *next;     /* NULL: it is the last one */
 };
 
-/* The numbers of a layer whose other members are set, from a safetensors file of the source, into the arena.
- * VKF_ERROR_FILE, VKF_ERROR_FORMAT. */
+/* Loads weight and bias of a layer, whose other members are set, from a safetensors file of the source. The arena owns
+ * them. VKF_ERROR_FILE, VKF_ERROR_FORMAT. */
 vkf_status vkf_task_dense_load(vkf_dense *dense, vkf_arena *arena, const vkf_file_source *source, const char *file);
-/* x [n_in] to y [n_out]. */
+/* Computes y [n_out] of x [n_in]. */
 void vkf_task_dense_run(const vkf_dense *dense, const double *x, double *y);
 
 #endif

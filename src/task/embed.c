@@ -1,6 +1,6 @@
-/* embed: a vector for each text: the last states of its tokens, pooled as the folder says (embed_config.h).
+/* embed: makes a vector of each text by pooling the last states of its tokens as the folder says (embed_config.h).
  *
- * Sums are taken in double, part by part and then over the parts of a text, so that batches change nothing.
+ * Sums are in double, first in each part and then over the parts of a text, so that batches change nothing.
  */
 #include <math.h>
 #include <string.h>
@@ -14,14 +14,14 @@ typedef struct embedder {
   vkf_embed_config config;
   vkf_parts parts;
   uint32_t n_before, n_behind; /* special tokens around a text */
-  size_t width;                /* of a state */
-  double *pooled;              /* [parts][poolings][width]; of means: sums */
+  size_t width;                /* of a token's state */
+  double *pooled;              /* [parts][poolings][width]; means are still sums */
   double *joined;              /* [texts][poolings][width] */
 } embedder;
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
-/* How many special tokens are before and behind a text: those that an empty one has. */
+/* Counts the special tokens before and behind a text: an empty text has only these. */
 static vkf_status count_special(embedder *e) {
   vkf_status st = VKF_OK;
   vkf_text_ids empty, word;
@@ -46,7 +46,7 @@ done:
   return st;
 }
 
-/* Takes those that are too many out of a part, at the end of the text or at its beginning: special tokens stay. */
+/* Drops excess tokens of a part, at the end of its text or (keeps_end) at the beginning. Special tokens stay. */
 static void cut(const embedder *e, vkf_part *part) {
   const uint32_t most = e->parts.rules.max_ids;
   if (!most || part->n <= most) return;
@@ -55,7 +55,7 @@ static void cut(const embedder *e, vkf_part *part) {
   part->n = most;
 }
 
-/* The parts, and how many tokens each text has and how many are used. */
+/* Makes the parts, and adds to the result how many tokens each text has and how many of them are used. */
 static vkf_status make_parts(embedder *e, const char *const *texts, size_t n, vkf_result *result) {
   const vkf_part_rules rules = {.long_texts = e->params.long_texts,
                                 .skip_refused = e->params.skip_refused,
@@ -78,7 +78,7 @@ static vkf_status make_parts(embedder *e, const char *const *texts, size_t n, vk
 
 /* ---- vectors ----------------------------------------------------------------------------------------------------- */
 
-/* a, b: what comes before and behind, in the order of the tokens. */
+/* Joins pooled values of two spans of tokens, a before b. Means are still sums. */
 static double join(vkf_pooling pooling, double a, double b) {
   switch (pooling) {
     case VKF_POOLING_MEAN:
@@ -92,21 +92,21 @@ static double join(vkf_pooling pooling, double a, double b) {
   }
 }
 
-/* What the sum over n tokens of a text is divided by. */
+/* Returns what the pooled sum over n tokens is divided by. */
 static double divisor(vkf_pooling pooling, double n) {
   if (pooling == VKF_POOLING_WEIGHTED_MEAN) return n * (n + 1) / 2;
   if (pooling == VKF_POOLING_MEAN_SQRT_LEN) return sqrt(n);
   return pooling == VKF_POOLING_MEAN ? n : 1;
 }
 
-/* The tokens of a part's text in the parts before it. */
+/* Returns the number of tokens in earlier parts of the same text. */
 static size_t tokens_before(const vkf_parts *parts, size_t part) {
   size_t n = 0;
   for (size_t i = part; i > 0 && parts->at[i - 1].text == parts->at[part].text; i--) n += parts->at[i - 1].n;
   return n;
 }
 
-/* states [n][width] */
+/* Pools the states [n][width] of a part. */
 static vkf_status take(void *user, size_t part, const float *states, size_t width) {
   embedder *e = user;
   const size_t before = tokens_before(&e->parts, part);
@@ -124,7 +124,7 @@ static vkf_status take(void *user, size_t part, const float *states, size_t widt
   return VKF_OK;
 }
 
-/* The vectors [texts][poolings][width], out of those of their parts; NaN where there are none. */
+/* Sets out [texts][poolings][width] from the vectors of the parts. NaN: the text has no parts. */
 static void join_parts(const embedder *e, const int32_t *n_used, double *out) {
   const size_t n_poolings = e->config.n_poolings, size = n_poolings * e->width;
   for (size_t i = 0; i < e->parts.n_texts * size; i++) out[i] = NAN;
@@ -145,7 +145,8 @@ static void normalize(double *x, size_t n) {
   for (size_t d = 0; d < n && length > 0; d++) x[d] /= sqrt(length);
 }
 
-/* What comes behind the pooling: vectors [n][width] to the result, normalized where that is asked for. */
+/* Runs the dense layers, adds the vectors to the result, and normalizes them if that is asked for. *out: the result's
+ * vectors. */
 static vkf_status add_vectors(const embedder *e, double *vectors, vkf_result *result, double **out) {
   vkf_status st = VKF_OK;
   const size_t n = e->parts.n_texts;

@@ -1,15 +1,15 @@
-/* embed_config: the files that sentence-transformers leaves beside a model.
+/* embed_config: reads the files that sentence-transformers puts beside a model.
  *
- * modules.json names the modules: a Transformer, one Pooling, any number of Dense (dense.h) and Normalize; the
- * pooling's own config.json has one of two forms ("pooling_mode": a mode or a list of them, or a flag for each mode);
- * sentence_bert_config.json limits the tokens of a text; config_sentence_transformers.json may have a prompt that is
- * before each text. A key that is not known here is refused by name, with its file.
+ * modules.json names the modules: a Transformer, one Pooling, any number of Dense (dense.h) and Normalize. The
+ * pooling's own config.json has one of two forms: "pooling_mode" (a mode or a list of them), or a flag for each mode.
+ * sentence_bert_config.json limits the tokens of a text. config_sentence_transformers.json may have a prompt to put
+ * before each text. Unknown keys are refused by name, with their file.
  */
 #include "task/embed_config.h"
 
 #include <string.h>
 
-/* In the order in which sentence-transformers joins the vectors of those whose flags are true. */
+/* In the order in which sentence-transformers concatenates the vectors of modes whose flags are true. */
 static const struct {
   const char *name, *flag; /* name: in "pooling_mode" */
   vkf_pooling pooling;
@@ -27,11 +27,11 @@ typedef struct reader {
   vkf_env *env;
   vkf_embed_config *config;
   const vkf_file_source *source;
-  const char *file;                                       /* that is being read */
-  vkf_file_value root;                                    /* of it */
-  const char *pooling_file;                               /* NULL: not named yet */
+  const char *file;                                       /* being read */
+  vkf_file_value root;                                    /* of that file */
+  const char *pooling_file;                               /* NULL: no module named it yet */
   vkf_dense *dense;                                       /* the last one */
-  bool is_flagged[VKF_EMBED_MAX_POOLINGS], has_mean_flag; /* of modes; that of the mean is there, true or false */
+  bool is_flagged[VKF_EMBED_MAX_POOLINGS], has_mean_flag; /* [modes]; the mean has a flag, true or false */
   bool excludes_prompt, is_sentence_model, cosine;
 } reader;
 
@@ -40,7 +40,7 @@ static const char *path_of(const reader *r, const char *file) {
   return path ? path : file;
 }
 
-/* value may be absent. */
+/* Refuses the value of a key. It may be absent. */
 static vkf_status refuse(const reader *r, const char *key, vkf_file_value value, const char *expected) {
   vkf_text found;
   vkf_text_init(&found, r->env);
@@ -60,12 +60,12 @@ static vkf_status refuse_key(const reader *r, const char *key) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* *out stays NULL where the source has no such file. */
+/* Opens a file. *out stays NULL if the source has none. */
 static vkf_status open_file(const reader *r, const char *file, vkf_file_json **out) {
   return vkf_file_source_has(r->source, file) ? vkf_file_source_json(r->env, r->source, file, out) : VKF_OK;
 }
 
-/* The keys of an object that has to be there, one call each. */
+/* Calls `read` for each key of the object in a file that must exist. */
 static vkf_status each_key(reader *r, const char *file,
                            vkf_status (*read)(reader *r, const char *key, vkf_file_value value)) {
   vkf_status st = VKF_OK;
@@ -81,13 +81,13 @@ done:
   return st;
 }
 
-/* The same where there is such a file. */
+/* The same, if the file exists. */
 static vkf_status each_key_if_there(reader *r, const char *file,
                                     vkf_status (*read)(reader *r, const char *key, vkf_file_value value)) {
   return vkf_file_source_has(r->source, file) ? each_key(r, file, read) : VKF_OK;
 }
 
-/* "" where it is no text. */
+/* Returns "" if the value is no string. */
 static const char *string_of(vkf_file_value value) {
   const char *text = "";
   if (vkf_file_json_kind(value) == VKF_FILE_STRING) (void)vkf_file_json_as_string(value, &text);
@@ -108,7 +108,7 @@ static bool is_null(vkf_file_value value) {
   return vkf_file_json_kind(value) == VKF_FILE_NULL;
 }
 
-/* 0 where it is no number from 1 to MAX_TOKENS. */
+/* Returns 0 if the value is no number over 0 and below MAX_TOKENS. */
 static uint32_t count_of(vkf_file_value value) {
   int64_t n = 0;
   if (vkf_file_json_kind(value) == VKF_FILE_INTEGER) (void)vkf_file_json_as_int64(value, &n);
@@ -117,7 +117,7 @@ static uint32_t count_of(vkf_file_value value) {
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------- */
 
-/* One more of the names of "pooling_mode". */
+/* Adds a pooling by its name in "pooling_mode". */
 static vkf_status add_pooling(reader *r, vkf_file_value name) {
   vkf_embed_config *c = r->config;
   for (size_t m = 0; m < VKF_COUNT(modes); m++) {
@@ -160,8 +160,8 @@ static vkf_status read_pooling_key(reader *r, const char *key, vkf_file_value va
   return st;
 }
 
-/* The poolings of the flags. Where the flag of the mean is left out, the mean is taken if no other flag is true; if one
- * is, versions of sentence-transformers differ in whether the mean stands beside it. */
+/* Adds the poolings whose flags are true. If the mean has no flag, it is used if no other flag is true; if one is, the
+ * folder is refused, because versions of sentence-transformers differ in whether they add the mean. */
 static vkf_status take_flags(reader *r) {
   vkf_embed_config *c = r->config;
   for (size_t m = 0; m < VKF_COUNT(modes); m++)
@@ -174,20 +174,20 @@ static vkf_status take_flags(reader *r) {
   return VKF_OK;
 }
 
-/* Where "pooling_mode" is there, too, flags are not read. */
+/* Reads the poolings. "pooling_mode" has precedence over flags. */
 static vkf_status read_pooling(reader *r) {
   VKF_CALL(each_key_if_there(r, r->pooling_file, read_pooling_key));
   return r->config->n_poolings ? VKF_OK : take_flags(r);
 }
 
-/* What a pooling that the caller chose does not replace. */
+/* Reads only what counts even if the caller chose the pooling. */
 static vkf_status read_prompt_key(reader *r, const char *key, vkf_file_value value) {
   return strcmp(key, "include_prompt") == 0 ? read_pooling_key(r, key, value) : VKF_OK;
 }
 
 /* ---- modules ----------------------------------------------------------------------------------------------------- */
 
-/* The name of a class without its module. */
+/* Returns the name of a class without its module. */
 static const char *class_of(vkf_file_value value) {
   const char *name = string_of(value);
   for (const char *at = name; *at; at++)
@@ -217,23 +217,23 @@ static vkf_status read_dense_key(reader *r, const char *key, vkf_file_value valu
                                                                 : refuse(r, key, value, "\"sentence_embedding\"");
 }
 
-/* The files of a Dense, into r->dense. */
+/* Reads the files of a Dense into r->dense. */
 static vkf_status read_dense(reader *r, const char *folder) {
   vkf_arena *arena = &r->config->arena;
   const char *config = vkf_arena_printf(arena, "%s/config.json", folder),
              *weights = vkf_arena_printf(arena, "%s/model.safetensors", folder);
   if (!config || !weights) return VKF_ERROR_MEMORY;
-  r->dense->is_tanh = r->dense->has_bias = true; /* as sentence-transformers has it where nothing is said */
+  r->dense->is_tanh = r->dense->has_bias = true; /* the defaults of sentence-transformers */
   VKF_CALL(each_key(r, config, read_dense_key));
   if (!r->dense->n_in) return refuse(r, "in_features", (vkf_file_value){0}, "a width");
   if (!r->dense->n_out) return refuse(r, "out_features", (vkf_file_value){0}, "a width");
   return vkf_task_dense_load(r->dense, arena, r->source, weights);
 }
 
-/* One more layer behind those that there are. */
+/* Appends a dense layer. */
 static vkf_status add_dense(reader *r, const char *folder) {
   vkf_dense **last = &r->config->dense;
-  uint32_t width = 0; /* that comes in; 0: the model's, which this file does not know */
+  uint32_t width = 0; /* of the input; 0: the model's, which is not known here */
   for (; *last; last = &(*last)->next) width = (*last)->n_out;
   if (!r->pooling_file)
     return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s: expected Pooling before Dense, found none",
@@ -295,14 +295,14 @@ done:
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
-/* A text goes through one forward pass to its last states. */
+/* Returns whether texts are run by one forward pass to their last states. */
 static bool is_forward(vkf_file_value modality) {
   vkf_file_value text = vkf_file_json_member(modality, "text");
   return is_text(vkf_file_json_member(text, "method"), "forward") &&
          is_text(vkf_file_json_member(text, "method_output_name"), "last_hidden_state");
 }
 
-/* Where the tokenizer lower-cases anyway, do_lower_case changes nothing. */
+/* Accepts do_lower_case only if the tokenizer lower-cases anyway, so that it changes nothing. */
 static vkf_status read_lower_case(reader *r, const char *key, vkf_file_value value) {
   vkf_status st = VKF_OK;
   vkf_file_json *json = NULL;
@@ -332,7 +332,7 @@ static vkf_status read_sentence_key(reader *r, const char *key, vkf_file_value v
   return refuse_key(r, key);
 }
 
-/* What the tokenizer itself cuts off, where sentence_bert_config.json says nothing. */
+/* Reads the tokenizer's own limit of tokens if sentence_bert_config.json has none. */
 static vkf_status read_tokenizer_limit(reader *r) {
   vkf_status st = VKF_OK;
   vkf_file_json *json = NULL;

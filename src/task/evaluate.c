@@ -1,5 +1,5 @@
-/* evaluate: how near translations are to references: BLEU and chrF with intervals by bootstrap, and a paired test
- * between two systems. Scores, samples and p-values are those of sacreBLEU 2.
+/* evaluate: scores translations against references: BLEU and chrF with bootstrap intervals, and a paired test between
+ * two systems. Scores, samples and p-values are those of sacreBLEU 2.
  */
 #include "task/evaluate.h"
 
@@ -14,10 +14,10 @@
 
 typedef unsigned __int128 wide;
 
-/* numpy's default generator, PCG64, with which sacreBLEU draws its samples. */
+/* PCG64, numpy's default generator, with which sacreBLEU draws its samples. */
 typedef struct pcg64 {
   uint64_t state[2], increment[2]; /* low, high */
-  uint32_t rest;                   /* half of the last number */
+  uint32_t rest;                   /* upper half of the last number */
   bool has_rest;
 } pcg64;
 
@@ -39,7 +39,7 @@ static uint32_t mix_in(uint32_t value, uint32_t *constant, uint32_t multiplier) 
   return value ^ value >> 16;
 }
 
-/* numpy's SeedSequence over one word. */
+/* Seeds as numpy's SeedSequence does with one word. */
 static void pcg64_seed(pcg64 *p, uint32_t seed) {
   enum { POOL = 4 };
   uint32_t pool[POOL], words[2 * POOL], constant = UINT32_C(0x43b0d7e5);
@@ -74,7 +74,7 @@ static uint32_t next(pcg64 *p) {
   return (uint32_t)number;
 }
 
-/* A whole number below n (Lemire 2019). */
+/* Draws a whole number below n (Lemire 2019). */
 static uint32_t pcg64_below(pcg64 *p, uint32_t n) {
   uint64_t product = (uint64_t)next(p) * n;
   const uint32_t least = (uint32_t)-n % n;
@@ -114,7 +114,7 @@ static int by_value(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* The mean of samples [n], and half the width of the interval that has 95 of 100 of them. */
+/* Computes the mean of samples [n], and half the width of the interval with 95% of them. */
 static vkf_status estimate(vkf_env *env, evaluated *e, size_t n, int metric) {
   double *sorted = vkf_env_alloc(env, n, sizeof *sorted);
   if (!sorted) return VKF_ERROR_MEMORY;
@@ -157,7 +157,7 @@ done:
   return st;
 }
 
-/* Scores of samples of the sentences, the same ones for every system. */
+/* Scores random samples of the sentences. Every system gets the same samples. */
 static vkf_status resample(const evaluation *ev, evaluated *e) {
   pcg64 pcg;
   const size_t n_samples = ev->params.n_samples;
@@ -178,7 +178,7 @@ static vkf_status resample(const evaluation *ev, evaluated *e) {
   return VKF_OK;
 }
 
-/* How probable a difference as large as this one is between two systems that are as good (Koehn 2004). */
+/* Returns the probability of a difference as large as this one if both systems are equally good (Koehn 2004). */
 static double p_value(const evaluated *a, const evaluated *b, size_t n, int m) {
   const double difference = fabs(a->score[m] - b->score[m]);
   double mean = 0;

@@ -1,5 +1,4 @@
-/* evaluate_counts: counts and scores: see evaluate.h. n-grams are counted in sorted lists of the places where they
- * begin. */
+/* evaluate_counts: counts and scores: see evaluate.h. Counts n-grams in sorted lists of the places where they begin. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,23 +7,23 @@
 
 #include "task/evaluate.h"
 
-/* Where an n-gram begins, and how many of its elements are there, at most VKF_CHRF_ORDER. */
+/* Where n-grams begin, and how many elements follow from there, at most VKF_CHRF_ORDER. */
 typedef struct place {
   const int32_t *at;
   size_t left;
 } place;
 
-/* Words or characters of a text as numbers. */
+/* The words or characters of a text as numbers. */
 typedef struct vkf_sequence {
   int32_t *ids;  /* [n] */
   place *places; /* [n], sorted */
   size_t n, ids_capacity, places_capacity;
-  int32_t *spare; /* of tokenization */
+  int32_t *spare; /* scratch of tokenization */
   size_t spare_capacity;
 } vkf_sequence;
 
 typedef struct vkf_word {
-  const int32_t *characters; /* [n]; NULL: no word is here */
+  const int32_t *characters; /* [n]; NULL: an empty slot of the table */
   size_t n;
   int32_t id;
 } vkf_word;
@@ -38,7 +37,7 @@ vkf_bleu vkf_task_bleu(const vkf_bleu_counts *c) {
   if (c->length < c->reference_length) b.penalty = c->length > 0 ? exp(1 - c->reference_length / c->length) : 0;
   for (int n = 0; n < VKF_BLEU_ORDER; n++) matches |= c->match[n] > 0;
   for (int n = 0; n < VKF_BLEU_ORDER && matches; n++) {
-    if (c->total[n] > 0) /* what never matches counts half as much each time */
+    if (c->total[n] > 0) /* without a match: 1/2 of one, then 1/4, ... */
       b.precisions[n] = c->match[n] > 0 ? 100 * c->match[n] / c->total[n] : 100 / ((smooth *= 2) * c->total[n]);
     sum += b.precisions[n] > 0 ? log(b.precisions[n]) : -9999999999.0;
   }
@@ -47,7 +46,7 @@ vkf_bleu vkf_task_bleu(const vkf_bleu_counts *c) {
 }
 
 double vkf_task_chrf(const vkf_chrf_counts *c) {
-  const double factor = 4; /* of recall: beta 2, squared */
+  const double factor = 4; /* weight of recall: beta 2, squared */
   double precision = 0, recall = 0;
   int order = 0;
   for (int n = 0; n < VKF_CHRF_ORDER; n++) {
@@ -105,7 +104,7 @@ static vkf_status sort(vkf_env *env, vkf_sequence *s) {
   return VKF_OK;
 }
 
-/* The next group of equal n-grams from *at on: its first place, or NULL; *at becomes the end. */
+/* Returns the first place of the next group of equal n-grams from *at on, or NULL. Sets *at to the group's end. */
 static const place *next_group(const vkf_sequence *s, size_t n, size_t *at, size_t *count) {
   while (*at < s->n && s->places[*at].left < n) ++*at;
   if (*at == s->n) return NULL;
@@ -119,7 +118,7 @@ static const place *next_group(const vkf_sequence *s, size_t n, size_t *at, size
   return first;
 }
 
-/* n-grams of s that are in one of the others [n_others], each as often as the one that has it most often. */
+/* Counts n-grams of s that others [n_others] have, each at most as often as the one that has it most often. */
 static double matches(const vkf_sequence *s, const vkf_sequence *others, size_t n_others, size_t n) {
   double sum = 0;
   size_t count = 0;
@@ -151,7 +150,7 @@ static double n_grams(const vkf_sequence *s, size_t n) {
 
 /* ---- texts as numbers -------------------------------------------------------------------------------------------- */
 
-/* White space as Python's str.split() has it. */
+/* White space as in Python's str.split(). */
 static bool is_space(int32_t c) {
   return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
@@ -167,7 +166,7 @@ static vkf_status reserve(vkf_env *env, vkf_sequence *s, size_t n) {
   return VKF_OK;
 }
 
-/* The characters of a text, with room for a space around each. */
+/* Reads the characters of a text, with room for spaces around each in every rule of apply(). */
 static vkf_status read_text(vkf_env *env, vkf_sequence *s, const char *text) {
   const size_t size = strlen(text);
   utf8proc_int32_t c = 0;
@@ -184,7 +183,7 @@ static vkf_status read_text(vkf_env *env, vkf_sequence *s, const char *text) {
   return VKF_OK;
 }
 
-/* What stands for another in texts of the Web. */
+/* Replaces each `what` by the character `by`; removes it if that is 0. */
 static void replace(vkf_sequence *s, const char *what, int32_t by) {
   const size_t n = strlen(what);
   size_t to = 0;
@@ -212,7 +211,7 @@ static bool is_symbol(int32_t c) { /* neither ' nor , - . */
          (c >= ':' && c <= '@') || c == '/';
 }
 
-/* One rule of mteval's tokenizer over the text: 1 to 4. Two characters are a match of the last three. */
+/* Applies rule 1 to 4 of mteval's tokenizer to the text. Rules 2 to 4 match two characters. */
 static void apply(vkf_sequence *s, int rule) {
   size_t to = 0;
   int32_t *out = s->spare;
@@ -273,7 +272,7 @@ static vkf_status id_of(vkf_evaluator *e, const int32_t *characters, size_t n, i
   return VKF_OK;
 }
 
-/* The words of "13a", mteval-v13a's tokenizer. */
+/* Splits a text into words as mteval-v13a's tokenizer ("13a") does. */
 static vkf_status read_words(vkf_evaluator *e, vkf_sequence *s, const char *text) {
   static const struct {
     const char *what;
@@ -324,7 +323,7 @@ static void count_bleu(const vkf_evaluator *e, vkf_bleu_counts *out) {
   }
 }
 
-/* Those of the reference that gives the best score. */
+/* Takes the counts with the reference that gives the best score. */
 static void count_chrf(const vkf_evaluator *e, vkf_chrf_counts *out) {
   const vkf_sequence *hypothesis = &e->sequences[0];
   double best = -1;

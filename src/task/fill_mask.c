@@ -1,4 +1,4 @@
-/* fill-mask: what a masked language model predicts for each mask of a text. */
+/* fill_mask: predicts the tokens at the masks of texts with a masked language model. */
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ typedef struct filler {
   vkf_session *session;
   vkf_fill_mask_params params;
   vkf_parts parts;
-  int32_t mask; /* the tokenizer's; -1: it has none */
+  int32_t mask; /* id of the tokenizer's mask; -1: it has none */
   size_t k;
   mask *masks; /* [n_masks], in the order of the texts */
   size_t n_masks, capacity;
@@ -35,7 +35,7 @@ static vkf_status add_mask(filler *f, size_t part, size_t position) {
   return found->ids && found->scores ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
-/* The masks of all parts. A text without one is refused. */
+/* Finds the masks of all parts. Refuses texts without one. */
 static vkf_status find_masks(filler *f) {
   const vkf_parts *p = &f->parts;
   const vkf_text_tokenizer *tokenizer = f->session->model->tokenizer.text;
@@ -55,7 +55,7 @@ static vkf_status find_masks(filler *f) {
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
 
-/* The k best ids, of equal ones the first. */
+/* Finds the k best ids, ties by the lower id. */
 static void find_best(const float *logits, size_t n, size_t k, int32_t *best) {
   size_t found = 0;
   for (size_t i = 0; i < n; i++) {
@@ -68,7 +68,7 @@ static void find_best(const float *logits, size_t n, size_t k, int32_t *best) {
 
 static vkf_status take(void *user, size_t part, const float *logits, size_t width) {
   filler *f = user;
-  size_t low = 0, high = f->n_masks; /* the part's masks begin at low */
+  size_t low = 0, high = f->n_masks; /* bisection: low becomes the part's first mask */
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
     if (f->masks[middle].part < part)
@@ -89,7 +89,7 @@ static vkf_status take(void *user, size_t part, const float *logits, size_t widt
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
-/* *out: the text of this id alone has nothing in it, and it is no mask. So are the special tokens of begin and end. */
+/* *out: the id decodes to no text and is not the mask, like the special tokens at the beginning and the end. */
 static vkf_status is_edge(const filler *f, int32_t id, vkf_text *text, bool *out) {
   text->size = 0;
   vkf_status st = vkf_engine_decode_ids(f->session, &id, 1, true, text);
@@ -98,7 +98,7 @@ static vkf_status is_edge(const filler *f, int32_t id, vkf_text *text, bool *out
   return st;
 }
 
-/* The text of ids [n] without the special tokens at both ends. A mask stays where it is. */
+/* Decodes ids [n] without the special tokens at both ends. Keeps masks. */
 static vkf_status whole_text(const filler *f, const int32_t *ids, size_t n, vkf_text *text) {
   size_t first = 0, last = n;
   bool edge = true;
@@ -111,7 +111,7 @@ static vkf_status whole_text(const filler *f, const int32_t *ids, size_t n, vkf_
   return vkf_engine_decode_ids(f->session, ids + first, last - first, false, text);
 }
 
-/* The candidates of a mask: each token, and the text with it instead of the mask. */
+/* Adds the candidates of a mask: the text of each token, and the whole text with it in place of the mask. */
 static vkf_status add_texts(const filler *f, const mask *at, vkf_text *text, vkf_result *result) {
   const vkf_part *part = &f->parts.at[at->part];
   for (size_t j = 0; j < f->k; j++) {

@@ -1,4 +1,4 @@
-/* generate: ids from ids. The rows of a batch take seats (schedule.h): one that is done makes place for the next. */
+/* generate: see generate.h. Rows take seats (schedule.h): when one is done, the next row gets its seat. */
 #include "task/generate.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ typedef struct generator {
   vkf_generation_config config;
   vkf_generate_arrays in;
   vkf_arena arena;
-  vkf_kept *kept; /* [rows][each] */
+  vkf_kept *kept; /* [rows][each]: results */
   size_t each, n_begun;
   bool has_encoder, is_stopped;
 } generator;
@@ -29,7 +29,7 @@ static uint32_t prompt_of(const generator *g) {
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
-/* What would follow no token means nothing. */
+/* Refuses rows without a token: nothing could follow. */
 static vkf_status check_rows(const generator *g) {
   const size_t S = g->in.shape[1];
   for (size_t r = 0; g->in.mask && r < g->in.shape[0]; r++) {
@@ -104,10 +104,10 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
   return VKF_OK;
 }
 
-/* Rows are counted from 0, as in "input_ids[0,3] is ..."; texts are counted from 1. */
+/* Names a row that failed. Rows are counted from 0, as in "input_ids[0,3] is ..."; texts from 1. */
 static vkf_status refuse(void *user, const vkf_request *request, vkf_skip_reason reason) {
   const generator *g = user;
-  if (reason != VKF_SKIP_FAILED) return VKF_ERROR_ARGUMENT; /* it is the size of all rows */
+  if (reason != VKF_SKIP_FAILED) return VKF_ERROR_ARGUMENT; /* memory: all rows have the same size */
   return vkf_env_prefix(g->session->env, VKF_ERROR_ARGUMENT, "row %zu: ", request->number);
 }
 

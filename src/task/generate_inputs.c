@@ -5,15 +5,15 @@
 
 #define PREFIX "decoder_input_ids"
 
-/* Is the start id missing? As in transformers, it is put before all rows where no row begins with it. */
+/* Returns whether no row begins with the start id. Then it is put before all rows, as in transformers. */
 static bool needs_start(const vkf_generate_arrays *in, int32_t start) {
   for (size_t r = 0; r < in->prefix[0]; r++)
     if (in->prefix_ids[r * in->prefix[1]] == start) return false;
   return true;
 }
 
-/* Without a mask, pads in the ids are masked, unless the pad ends sequences too: as transformers' generate does it with
- * decoders. It reads the pads of a source; here they are pads. */
+/* Masks the pads of ids that have no mask, unless the pad is an end id, too: as transformers' generate does for
+ * decoders. It reads the pads of a source as tokens; here they are masked, too. */
 static vkf_status infer_mask(vkf_env *env, const vkf_generation_config *config, vkf_generate_arrays *in) {
   bool has_pads = false;
   size_t n = in->shape[0] * in->shape[1];

@@ -1,9 +1,9 @@
-/* generate_text: prompts in, what follows them out.
+/* generate_text: continues prompts.
  *
- * Prompts of any length run side by side; one that is done makes place for the next (schedule.h), whether it is one of
- * the same call's or came while others ran. Random numbers count from a prompt's line, so that its place among other
- * prompts changes nothing. Each token is decoded once, as it comes (vkf_text_stream): text is handed on when no later
- * token and no stop string can change it.
+ * Prompts of any length run side by side. When one is done, the next takes its seat (schedule.h), whether it is of the
+ * same call or came from the queue meanwhile. Random numbers depend on a prompt's line, so its place among other
+ * prompts changes nothing. Each token is decoded once, as it comes (vkf_text_stream). Text is passed to the caller as
+ * soon as no later token and no stop string can change it.
  */
 #include <math.h>
 #include <string.h>
@@ -15,28 +15,28 @@
 
 typedef struct group group;
 
-/* A prompt on its way. */
+/* A prompt and its continuation. */
 typedef struct prompt {
-  const vkf_part *part; /* NULL: it was refused */
+  const vkf_part *part; /* NULL: the prompt was refused */
   group *group;
   vkf_text_stream *stream;
-  vkf_text text;   /* of all ids, the prompt's included: what no later token changes */
-  size_t begin;    /* of the continuation in it */
-  size_t n_handed; /* bytes that were handed on or, of the prompt, are not to be */
+  vkf_text text;   /* settled text of all ids, prompt included: no later token changes it */
+  size_t begin;    /* byte where the continuation begins */
+  size_t n_handed; /* bytes given to the caller, counting the prompt's */
   bool is_stopped; /* a stop string was found */
 } prompt;
 
-/* Prompts that have one result. */
+/* Prompts that share one result. */
 struct group {
   vkf_parts parts;
-  prompt *prompts;     /* [n], [n_begun] of which have begun, or were refused */
-  vkf_kept *sequences; /* [n][each]: without the prompt */
-  char **texts;        /* [n][each], the arena's; NULL: nothing was generated */
+  prompt *prompts;     /* [n]; the first n_begun have begun or were refused */
+  vkf_kept *sequences; /* [n][each]: ids without the prompt */
+  char **texts;        /* [n][each], owned by the arena; NULL: nothing was generated */
   size_t n, n_begun;
-  /* Of a prompt that came by the queue, which is a group alone: */
+  /* For a prompt from the queue, which is a group of its own: */
   uint64_t line;
-  void *tag;   /* the caller's name for it */
-  group *next; /* another such group */
+  void *tag;   /* the caller's name for the prompt */
+  group *next; /* of the list of such groups */
 };
 
 typedef struct writer {
@@ -44,8 +44,8 @@ typedef struct writer {
   vkf_generate_text_params params;
   vkf_generation_config config;
   const vkf_text_queue *queue; /* NULL: there is one group */
-  group *group;                /* whose prompts are begun; NULL: none is there */
-  group *groups;               /* of prompts that came and are not done */
+  group *group;                /* its prompts begin next; NULL: none */
+  group *groups;               /* list: prompts of the queue that are not done */
   size_t n_came, each;
   vkf_text rest; /* scratch memory */
   bool is_decoder, is_streaming, is_watched, is_stopped;
@@ -77,7 +77,7 @@ static vkf_status stream_rest(writer *w, const prompt *p, vkf_text *out) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* The text from byte `from` on, as it would be if it ended here: in w->rest. */
+/* *out: the text from byte `from` on, as it would be if it ended here; in w->rest. */
 static vkf_status text_from(writer *w, const prompt *p, size_t from, const char **out) {
   const size_t settled = VKF_MIN(from, p->text.size);
   w->rest.size = 0;
@@ -88,7 +88,7 @@ static vkf_status text_from(writer *w, const prompt *p, size_t from, const char 
   return st;
 }
 
-/* Where the first stop string begins in `text`; the end of `text`: there is none. */
+/* Returns where the first stop string begins in `text`, or the length of `text`. */
 static size_t find_stop(const writer *w, const char *text) {
   size_t end = strlen(text);
   for (size_t i = 0; i < w->params.n_stops; i++) {
@@ -98,7 +98,7 @@ static size_t find_stop(const writer *w, const char *text) {
   return end;
 }
 
-/* Settled bytes without what may be the beginning of a stop string. */
+/* Returns how many settled bytes come before what may be the beginning of a stop string. */
 static size_t without_begun_stop(const writer *w, const prompt *p) {
   size_t keep = p->text.size;
   for (size_t i = 0; i < w->params.n_stops; i++) {
@@ -112,25 +112,25 @@ static size_t without_begun_stop(const writer *w, const prompt *p) {
   return keep;
 }
 
-/* A prompt's number among those of the call. */
+/* Returns a prompt's number in the call. */
 static size_t number_of(const prompt *p) {
   return p->group->parts.rules.first + p->part->text;
 }
 
-/* Hands text [n] on to the caller. */
+/* Passes text [n] to the caller. */
 static void hand_on(writer *w, prompt *p, const char *text, size_t n) {
   if (!w->is_streaming || n == 0 || w->is_stopped) return;
   VKF_CALLBACK(w->session->env, w->is_stopped = w->params.on_text(w->params.user, number_of(p), text, n) != 0);
 }
 
-/* Hands p->text on up to `end`. */
+/* Passes p->text up to `end` to the caller. */
 static void hand_on_settled(writer *w, prompt *p, size_t end) {
   if (end <= p->n_handed) return;
   hand_on(w, p, p->text.data + p->n_handed, end - p->n_handed);
   p->n_handed = end;
 }
 
-/* One more token of a row: looks for stop strings from where there was none before. */
+/* Adds a token. Looks for stop strings only where it may have completed one. */
 static vkf_status add_token(writer *w, prompt *p, int32_t token) {
   size_t longest = 1;
   for (size_t i = 0; i < w->params.n_stops; i++) longest = VKF_MAX(longest, strlen(w->params.stops[i]));
@@ -141,7 +141,7 @@ static vkf_status add_token(writer *w, prompt *p, int32_t token) {
     VKF_CALL(text_from(w, p, from, &text));
     const size_t end = find_stop(w, text);
     p->is_stopped = text[end] != 0;
-    if (p->is_stopped) { /* what is before it may not be settled yet */
+    if (p->is_stopped) { /* the text before it may not be settled yet */
       hand_on_settled(w, p, VKF_MIN(from, p->text.size));
       const size_t handed = p->n_handed - VKF_MIN(p->n_handed, from);
       if (end > handed) hand_on(w, p, text + handed, end - handed);
@@ -152,7 +152,7 @@ static vkf_status add_token(writer *w, prompt *p, int32_t token) {
   return VKF_OK;
 }
 
-/* The stream of a prompt, behind its own ids where a decoder continues them. */
+/* Starts the stream of a prompt; for a decoder, with the prompt's ids. */
 static vkf_status begin(writer *w, prompt *p) {
   vkf_text_stream_destroy(&p->stream);
   p->text.size = p->begin = p->n_handed = 0;
@@ -166,7 +166,7 @@ static vkf_status begin(writer *w, prompt *p) {
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
-/* The text of a sequence up to the first stop string. */
+/* *out: the text of a sequence up to the first stop string; the arena owns it. */
 static vkf_status make_text(writer *w, prompt *p, const vkf_kept *s, char **out) {
   VKF_CALL(begin(w, p));
   for (size_t i = 0; i < s->n; i++) VKF_CALL(stream_add(w, p, s->ids[i], &p->text));
@@ -177,7 +177,7 @@ static vkf_status make_text(writer *w, prompt *p, const vkf_kept *s, char **out)
   return VKF_OK;
 }
 
-/* Row `row` of the results of a prompt is its sequence `row`, that of the log-probabilities first + row. */
+/* Keeps row `row` of a prompt's results as its sequence `row`, with row first_row + row of the log-probabilities. */
 static vkf_status take_row(writer *w, prompt *p, const vkf_generated *results, uint32_t row, const vkf_logprobs *l,
                            uint32_t first_row) {
   const size_t at = p->part->text * w->each + row;
@@ -200,17 +200,17 @@ static uint64_t limit_of(const writer *w, uint32_t n_prompt) {
   return vkf_engine_length_limit(w->session, &w->config, false, true, n_prompt);
 }
 
-/* Ids of the longest prompt that is not cut: the new ids that are asked for have room behind it, but not more than half
- * of the positions. 0: as many as there are positions. */
+/* Returns the length of the longest prompt that is not truncated. It leaves room for the new ids that are asked for,
+ * but at most half of the positions. 0: all positions. */
 static uint32_t longest_prompt(const writer *w) {
   const vkf_generation_config *c = &w->config;
   const uint32_t positions = vkf_model_net_info(w->session->model->net)->max_positions;
   if (!w->is_decoder || !positions || w->params.long_texts != VKF_LONG_TRUNCATE) return 0;
   if (!c->max_new_tokens && c->max_length > 1) return VKF_MIN(positions, c->max_length - 1);
-  return positions - (uint32_t)VKF_MIN(limit_of(w, 0) - 1, positions / 2); /* behind no prompt: the new ids */
+  return positions - (uint32_t)VKF_MIN(limit_of(w, 0) - 1, positions / 2); /* new ids; the last is not fed */
 }
 
-/* Refuses prompts behind which nothing has room. */
+/* Refuses prompts that leave no room for new ids. */
 static vkf_status refuse_full(writer *w, group *g) {
   for (size_t i = 0; w->is_decoder && i < g->parts.n; i++) {
     const vkf_part *part = &g->parts.at[i];
@@ -224,7 +224,7 @@ static vkf_status refuse_full(writer *w, group *g) {
   return VKF_OK;
 }
 
-/* Finish it also after a failure. */
+/* Call finish even if this fails. */
 static vkf_status group_init(writer *w, group *g, const char *const *texts, size_t n) {
   const vkf_part_rules rules = {.long_texts = w->params.long_texts,
                                 .first = w->n_came,
@@ -285,7 +285,7 @@ static void group_destroy(writer *w, group *g) {
   vkf_env_free(w->session->env, g);
 }
 
-/* Tells the caller of a prompt that is done. */
+/* Gives the caller the result of a prompt from the queue, and frees the prompt. */
 static vkf_status hand_over(writer *w, group *g) {
   vkf_result *result = NULL;
   const vkf_status st = make_result(w, g, &result);
@@ -295,7 +295,7 @@ static vkf_status hand_over(writer *w, group *g) {
   return st;
 }
 
-/* Takes the next prompt of the queue, if there is one now. */
+/* Takes the next prompt from the queue, if there is one now. */
 static vkf_status come(writer *w) {
   vkf_env *env = w->session->env;
   while (!w->group && !w->is_stopped) {
@@ -358,7 +358,7 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
                        const vkf_logprobs *logprobs, uint32_t row) {
   writer *w = user;
   prompt *p = request->user;
-  if (w->st != VKF_OK) { /* of a callback */
+  if (w->st != VKF_OK) { /* a callback failed */
     vkf_env_restore_failure(w->session->env, &w->failure);
     VKF_CALL(w->st);
   }
@@ -375,7 +375,7 @@ static vkf_status refuse(void *user, const vkf_request *request, vkf_skip_reason
   return w->queue ? hand_over(w, p->group) : VKF_OK;
 }
 
-/* n: prompts that are there, the longest of which has `longest` ids; 0: nobody knows. */
+/* n: number of prompts; longest: ids of the longest; 0: unknown. */
 static vkf_status run(writer *w, size_t n, uint32_t longest) {
   return vkf_task_schedule_run(&(vkf_schedule){.session = w->session,
                                                .config = &w->config,
@@ -409,7 +409,7 @@ static vkf_status check(const writer *w) {
   return VKF_OK;
 }
 
-/* What a call begins with. Call end also after a failure. */
+/* Starts a call. Call end_call() even if this fails. */
 static vkf_status begin_call(writer *w, const vkf_generate_text_params *params) {
   vkf_session *session = w->session;
   VKF_CALL(VKF_PARAMS_READ(session->env, vkf_generate_text_params, params, &w->params));

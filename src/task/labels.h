@@ -1,4 +1,4 @@
-/* labels: what config.json says of the labels of a classifier, and the scores that logits are. */
+/* labels: the labels of a classifier, as config.json describes them, and the scores of its logits. */
 #ifndef VKF_TASK_LABELS_H
 #define VKF_TASK_LABELS_H
 
@@ -10,23 +10,23 @@ enum { VKF_LABEL_NAME = 32 };
 typedef struct vkf_labels {
   vkf_env *env;
   vkf_file_json *json;
-  bool of_tokens; /* a label for each token */
+  bool of_tokens; /* each token has a label */
   enum { VKF_LABELS_SOFTMAX, VKF_LABELS_SIGMOID, VKF_LABELS_PLAIN } scores;
   size_t n;
-  const char *const *candidates; /* [n]: their names, the caller's; NULL: config.json has them */
+  const char *const *candidates; /* [n]: names given by the caller; NULL: those of config.json */
 } vkf_labels;
 
-/* VKF_ERROR_UNSUPPORTED for a model without a head of labels. Finish it also after a failure. */
+/* VKF_ERROR_UNSUPPORTED: the model has no classification head. Call finish even if this fails. */
 vkf_status vkf_task_labels_read(vkf_session *session, vkf_labels *out);
 void vkf_task_labels_finish(vkf_labels *labels);
-/* scores [n] of logits [n]. */
+/* Computes scores [n] of logits [n]. */
 void vkf_task_labels_score(const vkf_labels *labels, const float *logits, double *scores);
-/* The k best of scores [n], best first; of equal ones the first. */
+/* Finds the k best of scores [n], best first, ties by the lower label. */
 vkf_status vkf_task_labels_best(const vkf_labels *labels, const double *scores, size_t k, int32_t *best,
                                 double *best_scores);
-/* The name that config.json gives, or else LABEL_i in `storage`. */
+/* Finds the name of label i; without one, writes LABEL_i to `storage`. */
 vkf_status vkf_task_labels_name(const vkf_labels *labels, size_t i, char storage[VKF_LABEL_NAME], const char **out);
-/* All names, as texts of a result. */
+/* Adds all names to a result as texts. */
 vkf_status vkf_task_labels_add(const vkf_labels *labels, vkf_result *result);
 
 #endif

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_HEADS = 8 }; /* of a mean */
+enum { MOST_HEADS = 8 }; /* of which the mean is taken */
 
 struct vkf_link {
-  size_t source, n_source; /* the token of the source, and how many it has */
+  size_t source, n_source; /* the linked token of the source; tokens of the source */
   float *weights;          /* [n_layers][n_heads][n_source] */
 };
 
@@ -40,7 +40,7 @@ const vkf_array *vkf_task_cross_weights(const vkf_result *pass, size_t layer) {
   return vkf_engine_array_find(pass->arrays, pass->n_arrays, name);
 }
 
-/* Token `at` of the target looks where it is predicted, one row before it. */
+/* Adds the link of token `at` of the target. Its weights are in the row that predicts it: at - 1. */
 static vkf_status add(vkf_links *l, const vkf_result *pass, size_t row, size_t at, size_t source) {
   vkf_link *grown = vkf_env_grow(l->session->env, l->at, &l->capacity, l->n + 1, sizeof *grown);
   if (!grown) return VKF_ERROR_MEMORY;
@@ -77,7 +77,7 @@ vkf_status vkf_task_links_add(vkf_links *l, const vkf_part *source, const vkf_ke
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
-/* How many links the mean over heads [n] follows: its largest weight is at the link's source. */
+/* Counts the links that the mean over heads [n] follows: those whose source token gets the largest weight. */
 static size_t count_followed(const vkf_links *l, const size_t *heads, size_t n) {
   size_t followed = 0;
   for (size_t i = 0; i < l->n; i++) {

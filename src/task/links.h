@@ -1,8 +1,8 @@
-/* links: which heads of the cross-attention look from a token of a translation at the same token of its source.
+/* links: finds the cross-attention heads that attend from a token of a translation to the same token of its source.
  *
- * Names, numbers and punctuation are the same in both. So a token that is once in a source and once in its translation
- * is a link whose two ends are known, and a head that aligns looks from one end at the other. Owns the weights of all
- * links that were added. The result does not depend on their order.
+ * Names, numbers and punctuation are the same in both languages. So a token that occurs once in a source and once in
+ * its translation is a link whose two ends are known, and a head that aligns attends from one end to the other. Owns
+ * the weights of all links that were added. The result does not depend on their order.
  */
 #ifndef VKF_TASK_LINKS_H
 #define VKF_TASK_LINKS_H
@@ -18,17 +18,17 @@ typedef struct vkf_links {
   size_t n, capacity, n_layers, n_heads;
 } vkf_links;
 
-/* The weights [n][heads][T][S] of a layer of a pass; NULL: the decoder has no such layer. */
+/* Returns the weights [n][heads][T][S] of a layer of a pass; NULL: the decoder has no such layer. */
 const vkf_array *vkf_task_cross_weights(const vkf_result *pass, size_t layer);
 
 void vkf_task_links_init(vkf_links *links, vkf_session *session);
 void vkf_task_links_finish(vkf_links *links);
 
-/* Adds the links of a translation of a source. `row` is the row of a pass, with attentions, that was fed both. */
+/* Adds the links of a translation of a source. pass: a forward pass with attentions whose row `row` was fed both. */
 vkf_status vkf_task_links_add(vkf_links *links, const vkf_part *source, const vkf_kept *target, const vkf_result *pass,
                               size_t row);
 
-/* The result of vkf_session_align_heads(). */
+/* Makes the result of vkf_session_align_heads(). VKF_ERROR_ARGUMENT: there are no links. */
 vkf_status vkf_task_links_result(const vkf_links *links, size_t n_texts, vkf_result **out);
 
 #endif

@@ -13,7 +13,7 @@ vkf_status vkf_task_parts_refuse(vkf_parts *p, size_t text, vkf_skip_reason reas
   vsnprintf(why, sizeof why, fmt, args);
   va_end(args);
   if (!p->rules.skip_refused) {
-    vkf_env_fail(p->session->env, VKF_ERROR_ARGUMENT, "%s", why); /* if it is not what failed first */
+    vkf_env_fail(p->session->env, VKF_ERROR_ARGUMENT, "%s", why); /* kept only if nothing failed before */
     return vkf_env_prefix(p->session->env, VKF_ERROR_ARGUMENT, "text %zu: ", p->rules.first + text + 1);
   }
   p->skipped[text] = reason;
@@ -27,7 +27,7 @@ vkf_status vkf_task_parts_report(const vkf_parts *p, vkf_result *result) {
 
 /* ---- one text ---------------------------------------------------------------------------------------------------- */
 
-/* types NULL: not of a pair. */
+/* Appends a part with copies of its ids and types. types NULL: it is not of a pair. */
 static vkf_status add_part(vkf_parts *p, vkf_part part, const vkf_text_ids *ids, const vkf_text_ids *types) {
   vkf_part *grown = vkf_env_grow(p->session->env, p->at, &p->capacity, p->n + 1, sizeof *grown);
   if (!grown) return VKF_ERROR_MEMORY;
@@ -42,7 +42,7 @@ static vkf_status add_part(vkf_parts *p, vkf_part part, const vkf_text_ids *ids,
   return VKF_OK;
 }
 
-/* The parts of a text that is too long. */
+/* Adds the parts of a text that is too long. */
 static vkf_status cut_text(vkf_parts *p, size_t index, const char *text, vkf_text_ids *ids) {
   const bool split = p->rules.long_texts == VKF_LONG_SPLIT, from_end = p->rules.keeps_end && !split;
   const size_t first = p->n;
@@ -126,7 +126,7 @@ vkf_status vkf_task_parts_make(vkf_session *session, const char *const *texts, s
   const uint32_t positions = vkf_model_net_info(session->model->net)->max_positions;
   vkf_text_languages_before before;
   vkf_text_tokenizer *tokenizer = NULL;
-  int32_t begin; /* of the configuration, see vkf_engine_derive_generation() */
+  int32_t begin; /* not used here; see vkf_engine_derive_generation() */
   vkf_text_ids ids;
   *out = (vkf_parts){.session = session, .rules = *rules, .n_texts = n};
   vkf_arena_init(&out->arena, session->env);

@@ -1,7 +1,7 @@
-/* parts: texts as token ids that fit a model.
+/* parts: turns texts into token ids that fit a model.
  *
- * A text is one part, or several where it is too long and is split. Owns the ids, and why a text was refused.
- * Invariant: the parts are in the order of the texts, the parts of one text in their order.
+ * A text is one part, or several if it is too long and is split. Owns the ids and the reasons why texts were refused.
+ * Invariant: parts are in the order of the texts, and the parts of one text in their order.
  */
 #ifndef VKF_TASK_PARTS_H
 #define VKF_TASK_PARTS_H
@@ -9,26 +9,26 @@
 #include "engine/opened.h"
 
 typedef struct vkf_part {
-  size_t text;          /* its index */
+  size_t text;          /* index of its text */
   int32_t *ids, *types; /* [n]; types of a pair, else NULL */
   uint32_t n;
-  bool spaced;       /* white space was before it in the text */
-  bool is_cut;       /* the text is too long: this is not all of it */
-  const char *start; /* [size]: where it is in the caller's text */
+  bool spaced;       /* there is white space before it in the text */
+  bool is_cut;       /* the text was too long: this is not all of it */
+  const char *start; /* [size]: its place in the caller's text */
   size_t size;
 } vkf_part;
 
 typedef struct vkf_part_rules {
   vkf_long_rule long_texts;
-  size_t first;             /* the number of text 0, for messages: of a queue they are counted on */
-  bool skip_refused;        /* else a refused text is VKF_ERROR_ARGUMENT */
-  bool keeps_end;           /* truncated texts keep their last words, also where the tokenizer cuts on the left */
-  bool refuses_blanks;      /* texts without a word */
-  bool are_targets;         /* texts in the language to translate into */
-  bool takes_all;           /* any number of tokens: the caller cuts ids */
-  const char *const *pairs; /* the second text of each, which is not split; NULL: none */
-  const char *prefix;       /* before every part; NULL: none */
-  uint32_t max_ids;         /* a part has at most so many; 0: as many as the model has positions */
+  size_t first;             /* number of text 0 in messages; a queue counts on over its texts */
+  bool skip_refused;        /* skip refused texts; else they are VKF_ERROR_ARGUMENT */
+  bool keeps_end;           /* truncation keeps the last words; set also if the tokenizer cuts on the left */
+  bool refuses_blanks;      /* refuse texts without a word */
+  bool are_targets;         /* the texts are in the target language */
+  bool takes_all;           /* allow any number of tokens: the caller truncates ids */
+  const char *const *pairs; /* second text of each; pairs are not split; NULL: none */
+  const char *prefix;       /* put before every part; NULL: none */
+  uint32_t max_ids;         /* most ids of a part; 0: the model's positions */
   const char *source_language, *target_language; /* NULL: as the folder says */
 } vkf_part_rules;
 
@@ -43,32 +43,33 @@ typedef struct vkf_parts {
   const char **why;         /* [n_texts]; NULL: not skipped */
 } vkf_parts;
 
-/* The parts of texts [n]. Finish them also after a failure. VKF_ERROR_ARGUMENT without texts, or for a NULL among them;
- * VKF_ERROR_UNSUPPORTED without a tokenizer. */
+/* Makes the parts of texts [n]. VKF_ERROR_ARGUMENT: no texts, NULL among them, or a text is refused and not skipped;
+ * VKF_ERROR_UNSUPPORTED: no tokenizer. Call finish even if this fails. */
 vkf_status vkf_task_parts_make(vkf_session *session, const char *const *texts, size_t n, const vkf_part_rules *rules,
                                vkf_parts *out);
 void vkf_task_parts_finish(vkf_parts *parts);
-/* Notes that nothing can be done with this text: VKF_OK if it is skipped, else VKF_ERROR_ARGUMENT. */
+/* Refuses a text, with a reason. Returns VKF_OK if the text is skipped, else VKF_ERROR_ARGUMENT. */
 vkf_status vkf_task_parts_refuse(vkf_parts *parts, size_t text, vkf_skip_reason reason, const char *fmt, ...)
     VKF_PRINTF(4, 5);
-/* Hands the reasons to a result. */
+/* Adds the reasons to a result. */
 vkf_status vkf_task_parts_report(const vkf_parts *parts, vkf_result *result);
 
 /* ---- one part (cut.c) -------------------------------------------------------------------------------------------- */
 
-/* Appends the ids of text[0, n) behind the prefix, with special tokens. */
+/* Appends the ids of the prefix and text[0, n), with special tokens. Needs the tokenizer's lock. */
 vkf_status vkf_task_part_ids(const vkf_parts *parts, const char *text, size_t n, vkf_text_ids *out);
-/* Appends the ids of two texts that belong together, and their types. max_ids: the longer text, then both are shortened
- * to so many in all, as the "longest_first" of transformers does it; 0: they are not. */
+/* Appends the ids of a pair of texts, and their types. max_ids: the most ids of the pair; the longer text is truncated
+ * first, then both, as "longest_first" of transformers does; 0: no limit. Needs the tokenizer's lock. */
 vkf_status vkf_task_pair_ids(vkf_text_tokenizer *tokenizer, const char *const texts[2], bool add_special,
                              size_t max_ids, vkf_text_ids *ids, vkf_text_ids *types);
-/* *n: bytes of the first part of `text` that fits. It ends where a sentence does (if `sentences`, and one ends in
- * time), else where a word does, else where a character does; 0: not even a character fits. from_end: bytes of the last
- * part that fits. It begins where a word does, else where a character does. */
+/* *n: bytes of the longest first part of `text` that fits and ends with a sentence (if `sentences`), else with a word,
+ * else with a character; 0: not even a character fits. from_end: bytes of the last part that fits; it begins with a
+ * word, else with a character. */
 vkf_status vkf_task_cut(const vkf_parts *parts, const char *text, bool sentences, bool from_end, size_t *n);
 
-/* White space of ASCII. */
+/* Returns whether c is ASCII white space. */
 bool vkf_task_is_space(char c);
+/* Returns whether a text has nothing but white space. */
 bool vkf_task_is_blank(const char *text);
 
 #endif

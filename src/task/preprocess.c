@@ -12,9 +12,9 @@ enum { MAX_SIDE = 1 << 14 };
 static const char *const read_keys[] = {
     "do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale", "rescale_factor", "do_normalize",
     "image_mean", "image_std", "image_processor_type", "feature_extractor_type",
-    "default_to_square", /* an integer as size is one; else the shortest edge */
+    "default_to_square", /* true: an integer as size is a square; else the shortest edge */
     "do_convert_rgb",    /* every image becomes RGB, as transformers' load_image() does it */
-    /* say nothing about the numbers */
+    /* do not change the numbers */
     "processor_class", "_valid_processor_keys", "return_tensors", "data_format", "input_data_format", "device",
     "disable_grouping", "use_fast", "_name_or_path", "name_or_path", "pad_size"};
 
@@ -24,7 +24,7 @@ static bool is_read(const char *key) {
   return false;
 }
 
-/* Keys that are null or false ask for nothing. */
+/* Refuses unknown keys, unless they are null or false. */
 static vkf_status refuse_unknown(vkf_env *env, vkf_file_value config, const char *path) {
   const char *key;
   for (size_t i = 0; (key = vkf_file_json_key(config, i)) != NULL; i++) {
@@ -38,7 +38,7 @@ static vkf_status refuse_unknown(vkf_env *env, vkf_file_value config, const char
   return VKF_OK;
 }
 
-/* What the classes that prepare images do where the file says nothing. */
+/* The defaults of the classes that prepare images. */
 static const struct {
   const char *prefix;
   vkf_preprocess preprocess;
@@ -58,7 +58,7 @@ static const struct {
                  .mean = {0.5f, 0.5f, 0.5f},
                  .std = {0.5f, 0.5f, 0.5f}}}};
 
-/* *out: left as it is where the key is missing. */
+/* *out: the defaults of the class that the key names; unchanged if the key is missing. */
 static vkf_status find_class(vkf_env *env, vkf_file_value config, const char *key, const char *path,
                              vkf_preprocess *out) {
   static const char *const endings[] = {"ImageProcessor", "ImageProcessorFast", "ImageProcessorPil",
@@ -88,7 +88,7 @@ static vkf_status side(vkf_env *env, vkf_file_value value, const char *path, uin
   return VKF_OK;
 }
 
-/* A number (a square), [height, width], {height, width} or, where `edge` is not NULL, {shortest_edge}. */
+/* Reads a number (a square), [height, width], {height, width} or, if `edge` is not NULL, {shortest_edge}. */
 static vkf_status find_size(vkf_env *env, vkf_file_value config, const char *key, const char *path, uint32_t *height,
                             uint32_t *width, uint32_t *edge) {
   vkf_file_value size = vkf_file_json_member(config, key);
@@ -137,7 +137,7 @@ static vkf_status find_filter(vkf_env *env, vkf_file_value config, const char *p
                       (long long)number);
 }
 
-/* Three numbers, or one for all channels. */
+/* Reads three numbers, or one for all channels. */
 static vkf_status find_channels(vkf_env *env, vkf_file_value config, const char *key, const char *path, float out[3]) {
   vkf_file_value value = vkf_file_json_member(config, key);
   vkf_file_kind kind = vkf_file_json_kind(value);
@@ -160,7 +160,7 @@ vkf_status vkf_task_preprocess_read(vkf_env *env, vkf_file_value config, const c
   *p = classes[0].preprocess;
   VKF_CALL(refuse_unknown(env, config, path));
   VKF_CALL(find_class(env, config, "feature_extractor_type", path, p));
-  VKF_CALL(find_class(env, config, "image_processor_type", path, p)); /* the newer key counts */
+  VKF_CALL(find_class(env, config, "image_processor_type", path, p)); /* the newer key wins */
   VKF_CALL(vkf_file_json_find_bool(config, "do_resize", true, &p->do_resize));
   VKF_CALL(vkf_file_json_find_bool(config, "do_center_crop", p->do_center_crop, &p->do_center_crop));
   VKF_CALL(vkf_file_json_find_bool(config, "do_rescale", true, &p->do_rescale));
@@ -184,7 +184,7 @@ vkf_status vkf_task_preprocess_read(vkf_env *env, vkf_file_value config, const c
 
 /* ---- images ------------------------------------------------------------------------------------------------------ */
 
-/* Of do_resize. */
+/* Computes the size after do_resize. */
 static vkf_status scaled_size(vkf_env *env, const vkf_preprocess *p, const vkf_image *image, uint32_t *width,
                               uint32_t *height) {
   *width = image->width;
@@ -211,7 +211,7 @@ vkf_status vkf_task_preprocess_size(vkf_env *env, const vkf_preprocess *p, const
   return st;
 }
 
-/* One byte as a number. Roundings are numpy's: the product in double, all else in float. */
+/* Returns the number of a byte. Rounds as numpy does: the product in double, all else in float. */
 static float number(const vkf_preprocess *p, uint8_t byte, size_t channel) {
   float value = p->do_rescale ? (float)(byte * p->rescale_factor) : byte;
   return p->do_normalize ? (value - p->mean[channel]) / p->std[channel] : value;
@@ -242,7 +242,7 @@ done:
 
 /* ---- the public door --------------------------------------------------------------------------------------------- */
 
-/* Into pixels [3][height][width] of the model's images. */
+/* Reads an image file into pixels [3][height][width] of the model's size. */
 static vkf_status read_one(vkf_session *session, const vkf_preprocess *p, const char *path, float *pixels) {
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);

@@ -3,24 +3,24 @@
 
 #include "engine/batch_split.h"
 
-/* Rows (requests times beams) of a step: enough to fill a small GPU, small enough for caches of CPU drivers. More than
- * MOST_SEATS requests gained nothing on those. */
+/* Most rows (requests times beams) of a step: enough to fill a small GPU, few enough for the caches of CPU drivers. On
+ * those, more than MOST_SEATS requests gained nothing. */
 enum { STEP_ROWS = 128, MOST_SEATS = 64 };
-/* Nothing is gained by more on the scalar path, which takes memory for all of them. */
+/* More gain nothing on the scalar path, which takes memory for all seats. */
 enum { MOST_SEATS_OF_REF = 8 };
 
 typedef struct queue {
   const vkf_schedule *s;
   vkf_session *session;
-  uint32_t n_seats;          /* requests that run together, at most */
-  vkf_generation generation; /* no seats: none were made yet */
+  uint32_t n_seats;          /* most requests that run together */
+  vkf_generation generation; /* n_seats 0: not made yet */
   vkf_request *requests;     /* [n_seats] */
-  bool *runs;                /* [n_seats]: the request of a seat */
+  bool *runs;                /* [n_seats]: a request runs in the seat */
   uint32_t n_running;
-  vkf_request waiting; /* the next one, which did not fit */
+  vkf_request waiting; /* the next one, while has_waiting */
   bool has_waiting, is_stopped;
-  uint32_t *seats;          /* [n]: those that get a request now */
-  vkf_search_input *inputs; /* [n]: of these requests */
+  uint32_t *seats;          /* [n], room for n_seats: those that get a request now */
+  vkf_search_input *inputs; /* [n]: the inputs of these requests */
   uint32_t n;
 } queue;
 
@@ -36,7 +36,7 @@ static bool is_over(const queue *q) {
   return q->s->is_stopped && *q->s->is_stopped;
 }
 
-/* What a request takes of a seat. */
+/* Returns the parameters of seats that hold this request. */
 static vkf_generation_params need_of(const queue *q, const vkf_request *request) {
   const vkf_search_input *in = &request->input;
   const uint32_t n_prompt = in->prompt ? in->n_prompt : 1;
@@ -55,14 +55,14 @@ static bool fits(const queue *q, const vkf_request *request) {
   return seats_of(q) && need.limit <= has->limit && need.n_source <= has->n_source;
 }
 
-/* Goes on without a request that failed with `st`. */
+/* Drops a request that failed with `st`; returns `st` if the caller does not accept that. */
 static vkf_status refuse(queue *q, const vkf_request *request, vkf_status st, vkf_skip_reason reason) {
   if (!q->s->refuse || q->s->refuse(q->s->user, request, reason)) return st;
   vkf_env_clear(q->session->env);
   return VKF_OK;
 }
 
-/* So many seats, or, as long as there is no memory for them and `halves`, half as many. */
+/* Makes q->n_seats seats. halves: half as many, repeatedly, while there is no memory for them. */
 static vkf_status try_seats(queue *q, vkf_generation_params params, bool halves) {
   for (params.n_seats = q->n_seats;; params.n_seats /= 2) {
     vkf_engine_generation_finish(&q->generation);
@@ -73,15 +73,15 @@ static vkf_status try_seats(queue *q, vkf_generation_params params, bool halves)
   }
 }
 
-/* Seats for the request that waits: all of them, for the longest one that will come, else as many of its own size as
- * there is memory for. If not even one can be made, the request is refused. */
+/* Makes seats for the request that waits: all of them, large enough for the longest that will come, or else as many of
+ * its own size as there is memory for. Refuses the request if not even one fits. */
 static vkf_status make_seats(queue *q) {
   vkf_env *env = q->session->env;
   vkf_request longest = q->waiting;
   uint32_t *n = has_encoder(q) ? &longest.input.n_source : &longest.input.n_prompt;
   *n = VKF_MAX(*n, q->s->n_longest);
   vkf_generation_params need = need_of(q, &longest);
-  if (seats_of(q)) { /* in no way smaller than before: requests of two kinds would make seats in turns */
+  if (seats_of(q)) { /* never smaller than before, or two kinds of requests would remake them in turns */
     need.limit = VKF_MAX(need.limit, q->generation.params.limit);
     need.n_source = VKF_MAX(need.n_source, q->generation.params.n_source);
   }
@@ -94,7 +94,7 @@ static vkf_status make_seats(queue *q) {
   return refuse(q, &q->waiting, st, VKF_SKIP_MEMORY);
 }
 
-/* The next request, if there is one that waits or comes. */
+/* Asks for the next request, unless one waits, and checks its ids. */
 static vkf_status get_next(queue *q) {
   const vkf_net_info *info = vkf_model_net_info(q->session->model->net);
   const vkf_search_input *in = &q->waiting.input;
@@ -108,7 +108,7 @@ static vkf_status get_next(queue *q) {
   return VKF_OK;
 }
 
-/* The sources of the requests that get a seat now, as a rectangle; *numbers is to be freed. */
+/* Copies the sources of the requests that get a seat now into a rectangle. The caller frees *numbers. */
 static vkf_status gather_sources(queue *q, vkf_encode_input *out, int32_t **numbers) {
   uint32_t S = 0;
   for (uint32_t i = 0; i < q->n; i++) S = VKF_MAX(S, q->inputs[i].n_source);
@@ -127,12 +127,13 @@ static vkf_status gather_sources(queue *q, vkf_encode_input *out, int32_t **numb
   return VKF_OK;
 }
 
-/* A few requests share a run of the encoder, which is then fed better than by one; so they wait for a few seats. */
+/* Returns whether to admit requests now. With an encoder they wait until a quarter of the seats is empty, because one
+ * run of the encoder for several requests is more efficient. */
 static bool is_worth_it(const queue *q) {
   return !q->n_running || !has_encoder(q) || 4 * (seats_of(q) - q->n_running) >= seats_of(q);
 }
 
-/* Gives empty seats to requests. */
+/* Gives the empty seats to requests, and makes larger seats if a request needs them and all seats are empty. */
 static vkf_status admit(queue *q) {
   vkf_status st = VKF_OK;
   int32_t *numbers = NULL;
@@ -168,7 +169,7 @@ done:
   return st;
 }
 
-/* Tells of the candidates of the beams in the last step. */
+/* Calls on_beams with the candidates of the last step. */
 static void tell_of_beams(queue *q) {
   const vkf_batch *batch = &q->generation.batch;
   for (uint32_t i = 0; q->s->on_beams && batch->each > 1 && i < batch->n_live && !q->is_stopped; i++) {
@@ -184,7 +185,7 @@ static void tell_of_beams(queue *q) {
   }
 }
 
-/* Tells of the ids of the last step. */
+/* Calls on_beams and on_token for the last step, and stops what they ask to stop. */
 static void tell(queue *q) {
   vkf_batch *batch = &q->generation.batch;
   const uint32_t n = batch->each > 1 ? VKF_MIN(batch->n_live, 1) : batch->n_live;

@@ -1,4 +1,4 @@
-/* score: how probable a model finds given translations: one forward pass a batch of pairs, with the target fed. */
+/* score: log-probabilities of given translations: one forward pass per batch of pairs, which is fed the targets. */
 #include "decode/logprobs.h"
 #include "task/parts.h"
 
@@ -8,11 +8,11 @@ typedef struct scorer {
   vkf_session *session;
   vkf_parts sources, targets;
   vkf_generation_config config;
-  int32_t start; /* a target begins behind it */
+  int32_t start; /* the id before every target */
   size_t longest;
   vkf_result *result;
   int32_t *ids;    /* [n][longest] */
-  float *logprobs; /* the same */
+  float *logprobs; /* [n][longest] */
   double *sums;    /* [n] */
 } scorer;
 
@@ -32,7 +32,7 @@ static vkf_status check(const scorer *s) {
   return VKF_OK;
 }
 
-/* Pairs [first, first + n), n <= BATCH_ROWS. */
+/* Scores pairs [first, first + n), n <= BATCH_ROWS. */
 static vkf_status score_batch(scorer *s, size_t first, size_t n) {
   vkf_status st = VKF_OK;
   vkf_env *env = s->session->env;
@@ -87,7 +87,7 @@ static vkf_status make_parts(scorer *s, const char *const *texts, size_t n, bool
   return st;
 }
 
-/* The last id of a target is looked up in the logits and not fed. */
+/* Checks all ids of targets: the last one is not fed, but it is an index into the logits. */
 static vkf_status check_targets(const scorer *s) {
   const uint32_t vocab = vkf_model_net_info(s->session->model->net)->target_vocab;
   for (size_t i = 0; i < s->targets.n; i++)

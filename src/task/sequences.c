@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A copy of n records of `bytes`, from number `first` on. NULL: no memory. */
+/* Copies n records of `bytes` each, from number `first` on. NULL: no memory. */
 static void *copy(vkf_arena *arena, const void *records, size_t first, size_t n, size_t bytes) {
   char *out = vkf_arena_alloc(arena, n, bytes);
   if (out) memcpy(out, (const char *)records + first * bytes, n * bytes);

@@ -1,4 +1,4 @@
-/* shortlist: a short list for a model, from a file. The table is decode/shortlist.h. */
+/* shortlist: opens a file of a short list for a model. decode/shortlist.h has the table. */
 #include "decode/shortlist.h"
 
 #include "engine/opened.h"

@@ -1,4 +1,4 @@
-/* Texts to ids and back, by the tokenizer of an opened model or of a folder; special ids. */
+/* tokenize: turns texts into ids and back with the tokenizer of an opened model or of a folder; gives special ids. */
 #include <string.h>
 
 #include "task/parts.h"
@@ -40,7 +40,7 @@ void vkf_tokenizer_close(vkf_tokenizer **tokenizer) {
     *tokenizer = NULL;
 }
 
-/* NULL, and told why, if there is none. */
+/* Returns t; NULL, with the reason recorded, if the folder has no tokenizer. */
 static vkf_tokenizer *given(vkf_tokenizer *t) {
   if (t->shared->text) return t;
   vkf_env_fail(t->env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", t->shared->why);
@@ -53,7 +53,7 @@ vkf_tokenizer *vkf_model_tokenizer(vkf_model *m) {
   return given(&m->handle);
 }
 
-/* A callback of the session runs inside a call that has it. */
+/* Returns whether a callback of the session runs, which is inside a call that holds the session. */
 static bool is_in_call(const vkf_session *session) {
   return session && vkf_env_callback_runs(&session->own);
 }
@@ -66,7 +66,7 @@ vkf_tokenizer *vkf_session_tokenizer(vkf_session *session) {
   return t;
 }
 
-/* A session's belongs to the call that has the session. */
+/* Begins a call. A session's tokenizer is used only by a call that holds the session. */
 static vkf_status begin(const vkf_tokenizer *t, const char *call) {
   if (t->session && !is_in_call(t->session)) return vkf_engine_session_begin(t->session, call);
   vkf_env_clear(t->env);
@@ -86,7 +86,7 @@ static vkf_status encode(vkf_tokenizer *t, const char *text, const vkf_encode_pa
   vkf_text_languages_before before;
   vkf_text_ids ids, types;
   void *data = NULL;
-  int32_t start; /* of the model's configuration, which is not asked for here */
+  int32_t start; /* not used here */
   vkf_text_ids_init(&ids, t->env);
   vkf_text_ids_init(&types, t->env);
   if (!text) VKF_FAIL(t->env, VKF_ERROR_ARGUMENT, "expected a text, found NULL");

@@ -1,7 +1,7 @@
-/* translate: texts to texts. Sentences take seats (schedule.h): one that is done makes place for the next, whether it
- * is a part of the same call's texts or of one that came while others ran.
+/* translate: translates texts. Sentences take seats (schedule.h): when one is done, the next gets its seat, whether it
+ * is of the same call's texts or of one that came from the queue meanwhile.
  *
- * In class ascending company changes speed, never bits: the kernels add up alike for every shape.
+ * In class ascending other sentences change speed, never bits: kernels sum in the same order for every shape.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +13,11 @@
 
 static int by_length(const void *a, const void *b) {
   const vkf_part *x = (*(vkf_sentence *const *)a)->part, *y = (*(vkf_sentence *const *)b)->part;
-  if (x->n != y->n) return x->n < y->n ? 1 : -1; /* the longest first: the last seats are empty sooner */
+  if (x->n != y->n) return x->n < y->n ? 1 : -1; /* the longest first: the last ones end sooner */
   return x < y ? -1 : 1;
 }
 
-/* The ids of a part of a target. */
+/* Tokenizes a piece of a target, without special tokens. */
 static vkf_status encode_target(vkf_translator *t, const char *text, vkf_text_ids *ids) {
   ids->n = 0;
   vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(&t->session->tokenizer);
@@ -27,13 +27,13 @@ static vkf_status encode_target(vkf_translator *t, const char *text, vkf_text_id
   return st;
 }
 
-/* The ids that the sentence's target begins with. */
+/* Makes the prompt of a sentence: the ids that its target begins with, or that pull its beginning. */
 static vkf_status make_prompt(vkf_translator *t, vkf_sentence *s, const char *prefix, vkf_text_ids *ids) {
   const vkf_generation_config *c = &t->config;
   const int32_t start = vkf_decode_generation_start(c);
   const uint32_t n_before = c->forced_bos != VKF_NO_TOKEN ? 2 : 1; /* start, language */
   const vkf_status st = encode_target(t, prefix, ids);
-  if (st || start == VKF_NO_TOKEN || !ids->n) return st; /* the search says that there is no start */
+  if (st || start == VKF_NO_TOKEN || !ids->n) return st; /* without a start the search fails and says so */
   s->n_pull = c->prefix_bias_beta > 0 ? (uint32_t)ids->n : 0;
   s->n_prompt = n_before + (uint32_t)ids->n - s->n_pull;
   s->prompt = vkf_arena_alloc(&s->group->parts.arena, n_before + ids->n, sizeof *s->prompt);
@@ -48,7 +48,8 @@ static bool is_too_long(const vkf_translator *t, const vkf_sentence *s) {
   return s->n_prompt >= vkf_engine_length_limit(t->session, &t->config, true, true, s->n_prompt);
 }
 
-/* Gives the first sentence of each text its prefix. A text with one that is too long loses its sentences. */
+/* Gives the first sentence of each text its prefix. If that is too long or not UTF-8, the text is refused and its
+ * sentences are dropped. */
 static vkf_status add_prefixes(vkf_translator *t, vkf_text_group *g, const char *const *prefixes) {
   vkf_status st = VKF_OK;
   size_t n = 0;
@@ -111,7 +112,7 @@ static void group_destroy(vkf_translator *t, vkf_text_group *g) {
   vkf_env_free(t->session->env, g);
 }
 
-/* Tells the caller of a text that is done. */
+/* Gives the caller the result of a text from the queue, and frees the text. */
 static vkf_status hand_over(vkf_translator *t, vkf_text_group *g) {
   vkf_result *result = NULL;
   const vkf_status st = vkf_task_translation_result(t, g, &result);
@@ -121,7 +122,7 @@ static vkf_status hand_over(vkf_translator *t, vkf_text_group *g) {
   return st;
 }
 
-/* Takes the next text of the queue, if there is one now. */
+/* Takes the next text from the queue, if there is one now. */
 static vkf_status come(vkf_translator *t) {
   while (!t->group && !t->is_stopped) {
     vkf_queued_text text;
@@ -183,7 +184,7 @@ static vkf_told on_beams(void *user, const vkf_request *request, uint32_t search
   return t->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
 }
 
-/* A sentence is done. */
+/* Counts a sentence as done. The last one of a text from the queue hands over the result. */
 static vkf_status finish_sentence(vkf_translator *t, const vkf_sentence *s) {
   vkf_text_group *g = s->group;
   return ++g->n_done == g->n && t->queue ? hand_over(t, g) : VKF_OK;
@@ -193,7 +194,7 @@ static bool is_aligned(const vkf_translator *t) {
   return t->links || t->params.alignments || t->params.replace_unknowns || t->config.coverage_penalty > 0;
 }
 
-/* The translations that were found by their scores and what they cover; of equals the one that was better without. */
+/* Sorts the hypotheses by score plus coverage penalty. Ties keep their order. */
 static void rank_by_coverage(vkf_translator *t) {
   for (size_t i = 0; i < t->n_found; i++) {
     vkf_kept one = t->found[i];
@@ -231,7 +232,7 @@ static vkf_status refuse(void *user, const vkf_request *request, vkf_skip_reason
   return finish_sentence(t, s);
 }
 
-/* Adds the words of the call to those of the configuration. */
+/* Adds the caller's force_words to those of the configuration. */
 static vkf_status add_force_words(vkf_translator *t) {
   vkf_status st = VKF_OK;
   const size_t n_before = t->config.force_words.n, n = t->params.n_force_words;
@@ -258,7 +259,7 @@ static vkf_status add_force_words(vkf_translator *t) {
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
-/* All hypotheses of the beams compete for their places. */
+/* Makes a search return all its hypotheses, so that coverage can rank them. */
 static vkf_status choose_by_coverage(vkf_translator *t) {
   vkf_generation_config *c = &t->config;
   if (c->do_sample || c->return_alternatives)
@@ -274,7 +275,7 @@ static vkf_status choose_by_coverage(vkf_translator *t) {
   return VKF_OK;
 }
 
-/* What a call begins with. Call finish also after a failure. */
+/* Starts a call. Call finish() even if this fails. */
 static vkf_status begin(vkf_translator *t, const vkf_generate_params *params) {
   vkf_session *session = t->session;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
@@ -305,7 +306,7 @@ static void finish(vkf_translator *t) {
   vkf_decode_generation_finish(&t->config);
 }
 
-/* n: sentences that are there; 0: nobody knows. */
+/* n: number of sentences; longest: ids of the longest; 0: unknown. */
 static vkf_status run(vkf_translator *t, size_t n, uint32_t longest) {
   return vkf_task_schedule_run(&(vkf_schedule){.session = t->session,
                                                .config = &t->config,
@@ -325,7 +326,7 @@ static vkf_status run(vkf_translator *t, size_t n, uint32_t longest) {
                                                .user = t});
 }
 
-/* links: NULL, or told of every translation. */
+/* links: gets the links of every translation; NULL: none are wanted. */
 static vkf_status translate(vkf_session *session, const char *const *texts, size_t n, const vkf_generate_params *params,
                             vkf_links *links, vkf_result **out) {
   vkf_status st = VKF_OK;

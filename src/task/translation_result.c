@@ -1,7 +1,7 @@
-/* translation: see translation.h. The result of a group.
+/* translation_result: makes the result of a group: see translation.h.
  *
- * An unknown token of a translation is replaced by the word of the source that it looks at most. Tokenizers do not say
- * where a token is in its text, so the text's beginnings are tokenized until one has the token.
+ * An unknown token of a translation is replaced by the source word that it attends to most. Tokenizers do not say where
+ * a token is in its text, so longer and longer prefixes of the text are tokenized until one contains the token.
  */
 #include "task/translation.h"
 
@@ -10,13 +10,13 @@
 
 /* ---- unknown tokens ---------------------------------------------------------------------------------------------- */
 
-/* Bytes of the shortest beginning of the part's text whose ids begin with its first n ids. */
+/* *bytes: length of the shortest prefix of the part's text whose ids begin with the part's first n ids. */
 static vkf_status beginning_with(const vkf_parts *p, const vkf_part *part, size_t n, size_t *bytes) {
   vkf_status st = VKF_OK;
   vkf_text_ids ids;
   vkf_text_ids_init(&ids, p->session->env);
   for (*bytes = 0; *bytes < part->size; ++*bytes) {
-    if (((unsigned char)part->start[*bytes] & 0xC0) == 0x80) continue; /* in a character */
+    if (((unsigned char)part->start[*bytes] & 0xC0) == 0x80) continue; /* inside a character */
     ids.n = 0;
     VKF_TRY(vkf_task_part_ids(p, part->start, *bytes, &ids));
     if (ids.n >= n && !memcmp(ids.ids, part->ids, n * sizeof *ids.ids)) break;
@@ -30,12 +30,11 @@ static bool is_of_word(char c) {
   return !isspace((unsigned char)c) && (!ispunct((unsigned char)c) || c == '-');
 }
 
-/* The word [*size] of the part's text that has token `at`, or a mark of punctuation; *size 0: the token is of no text.
- */
+/* Finds the word, or punctuation mark, of the part's text that contains token `at`. *size 0: the token has no text. */
 static vkf_status word_of(const vkf_parts *p, const vkf_part *part, size_t at, const char **word, size_t *size) {
   const char *text = part->start;
   size_t end = 0;
-  VKF_CALL(beginning_with(p, part, at + 1, &end)); /* it ends with a character of the token */
+  VKF_CALL(beginning_with(p, part, at + 1, &end)); /* the prefix ends with a character of the token */
   size_t begin = end > 0 && !vkf_task_is_space(text[end - 1]) ? end - 1 : end;
   if (begin < end && is_of_word(text[begin])) {
     while (begin > 0 && is_of_word(text[begin - 1])) begin--;
@@ -46,8 +45,7 @@ static vkf_status word_of(const vkf_parts *p, const vkf_part *part, size_t at, c
   return VKF_OK;
 }
 
-/* The token of the source at which token `at` of a target looks most, special ones left out; n_source: there is none.
- */
+/* Returns the source token that token `at` of a target attends to most, special ones left out; n_source: none. */
 static size_t most_looked_at(const vkf_text_tokenizer *tokenizer, const vkf_part *part, const vkf_kept *target,
                              size_t at) {
   const int32_t unknown = vkf_text_tokenizer_special(tokenizer).unk;
@@ -60,7 +58,7 @@ static size_t most_looked_at(const vkf_text_tokenizer *tokenizer, const vkf_part
   return best;
 }
 
-/* Appends the text of a target, where the tokenizer and its languages are in use. */
+/* Appends the text of a target. The caller has locked the tokenizer and set its languages. */
 static vkf_status replace_unknowns(vkf_text_tokenizer *tokenizer, const vkf_sentence *s, const vkf_kept *target,
                                    vkf_text *out) {
   vkf_status st = VKF_OK;
@@ -99,7 +97,7 @@ static vkf_status decode(const vkf_translator *t, const vkf_sentence *s, const v
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-/* The text without white space at its ends, which tokenizers leave there; it changes text[size]. */
+/* Returns the text without white space at its ends, which tokenizers leave there. Cuts the end off in place. */
 static const char *trim(char *text, size_t size) {
   static const char spaces[] = " \t\r\n\v\f";
   while (size > 0 && strchr(spaces, text[size - 1])) size--;
@@ -107,7 +105,7 @@ static const char *trim(char *text, size_t size) {
   return text + strspn(text, spaces);
 }
 
-/* Translation `row` of a text: those of its sentences [n], with a space where the text had white space. */
+/* Joins translation `row` of a text's sentences [n], with a space where the text had white space. */
 static vkf_status join_parts(const vkf_translator *t, const vkf_sentence *s, size_t n, size_t row, vkf_text *part,
                              vkf_text *whole) {
   whole->size = 0;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Which label is entailment: the first whose name begins so, in any case. */
+/* Finds the label of entailment: the first whose name begins with "entail", in upper or lower case. */
 static vkf_status find_entailment(vkf_zero_shot *z, const vkf_labels *labels) {
   static const char word[] = "entail";
   for (size_t i = 0; i < labels->n && labels->n > 1; i++) {
@@ -24,7 +24,7 @@ static vkf_status find_entailment(vkf_zero_shot *z, const vkf_labels *labels) {
                       word);
 }
 
-/* "This example is {}." with the candidate in place of {}. */
+/* *out: the pattern ("This example is {}.") with the candidate in place of {}; the arena owns it. */
 static vkf_status make_hypothesis(vkf_zero_shot *z, const char *pattern, const char *candidate, const char **out) {
   const char *gap = strstr(pattern, "{}");
   if (!gap)
