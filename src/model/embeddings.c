@@ -1,6 +1,6 @@
 /* embeddings: token ids and tables, as several families have them. See internal.h.
  *
- * What is tied is one weight, whether it is stored once or twice. */
+ * Tied tables are one weight, whether they are stored once or twice. */
 #include <math.h>
 
 #include "model/internal.h"
@@ -56,9 +56,9 @@ enum { SHARED, OF_DECODER, OF_ENCODER, OF_HEAD, N_TABLES };
 static const char *const TABLES[N_TABLES] = {"model.shared.weight", "model.decoder.embed_tokens.weight",
                                              "model.encoder.embed_tokens.weight", "lm_head.weight"};
 
-/* Which tensors the tables are, as in transformers 5: those that are tied are the shared one, but one that is stored
- * with other numbers keeps them. Where no shared one is stored, it is the head's. Where that is not stored either,
- * families differ in which of two tables the head has: they must be the same. */
+/* Finds the tensor of each table, as transformers 5 does. Tied tables are the shared one, but a table that is stored
+ * with other numbers keeps them. If no shared one is stored, the head's takes its place. If that is not stored either,
+ * families differ in which table the head has, so all tables must be the same. */
 static void tie_tables(vkf_net *net, const char *of[N_TABLES]) {
   const char *source = vkf_model_first_of(net, TABLES, N_TABLES);
   const bool has_head = net->info.has_head && vkf_model_has_tensor(net, TABLES[OF_HEAD], false);
@@ -68,7 +68,7 @@ static void tie_tables(vkf_net *net, const char *of[N_TABLES]) {
     of[i] = is_clear && vkf_model_differ(net, TABLES[i], source) ? TABLES[i] : source;
 }
 
-/* The same of tables that are shared and not tied. */
+/* Does the same for tables that are shared and not tied. */
 static vkf_status part_tables(vkf_net *net, const char *of[N_TABLES]) {
   const bool are_apart = net->tensors == NULL || vkf_model_differ(net, TABLES[SHARED], TABLES[OF_DECODER]) ||
                          vkf_model_differ(net, TABLES[OF_DECODER], TABLES[OF_ENCODER]);

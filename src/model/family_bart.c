@@ -2,7 +2,7 @@
  * PEGASUS (Lewis et al. 2020, Liu et al. 2020, Ahmad et al. 2021, Roller et al. 2021, Fan et al. 2021, Junczys-Dowmunt
  * et al. 2018, Zhang et al. 2020).
  *
- * They differ in where norms are and in positions: a row of the table each.
+ * They differ in where norms are and in positions: each has a row in `variants`.
  * Keys that cannot matter here: dropouts, layerdrops, init_std, use_cache, dtype, id2label, num_labels, is_decoder,
  * extra_pos_embeddings, layernorm_variant, add_bias_logits and others of fairseq and ParlAI, which transformers leaves
  * unread. Refuses those of them that say that the weights were trained for something else.
@@ -26,12 +26,12 @@ static const vkf_model_stack_names decoder_names = {
 /* Where the stacks differ. */
 typedef struct variant {
   const char *model_type;
-  bool norm_first; /* and a final norm */
+  bool norm_first; /* and there is a final norm */
   bool embed_norm;
   vkf_model_position_kind positions;
   uint32_t first_row;    /* of learned positions */
-  bool stores_sinusoids; /* folders that transformers writes do; where they are stored they are read */
-  bool starts_with_pad;  /* the decoder, if the folder does not say */
+  bool stores_sinusoids; /* transformers writes them into folders; they are read if they are stored */
+  bool starts_with_pad;  /* the decoder does, if the folder does not say */
   vkf_model_pair_usual usual;
 } variant;
 #define USUAL \
@@ -49,7 +49,7 @@ static const variant variants[] = {
 
 static vkf_status map_positions(vkf_net *net, const variant *v, vkf_model_stack *stack, const char *prefix) {
   const char *table = vkf_arena_printf(&net->arena, "%sembed_positions.weight", prefix);
-  const char *stored = vkf_arena_printf(&net->arena, "%sembed_positions.weights", prefix); /* M2M-100, of old */
+  const char *stored = vkf_arena_printf(&net->arena, "%sembed_positions.weights", prefix); /* older M2M-100 */
   const char *name = vkf_arena_printf(&net->arena, "%s.positions.weight", stack->name);
   if (table == NULL || stored == NULL || name == NULL) return VKF_ERROR_MEMORY;
   stack->positions = v->positions;
@@ -83,7 +83,7 @@ vkf_status vkf_model_map_bart(vkf_net *net, vkf_file_value config) {
   while (strcmp(v->model_type, net->info.family) != 0) v++;
   vkf_net_info *info = &net->info;
   const bool is_stretched = v->positions == VKF_POSITION_STRETCHED;
-  /* of fairseq and Marian */
+  /* keys of fairseq and Marian */
   VKF_CALL(vkf_model_only_bool(net, config, "normalize_before", v->norm_first));
   VKF_CALL(vkf_model_only_bool(net, config, "normalize_embedding", v->embed_norm));
   VKF_CALL(vkf_model_only_bool(net, config, "add_final_layer_norm", v->norm_first));

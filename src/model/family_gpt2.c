@@ -1,5 +1,5 @@
 /* gpt2: as transformers computes it (Radford et al. 2019). A pre-norm decoder with learned positions, whose matrices
- * are stored the other way round.
+ * are stored transposed, [K,N].
  *
  * Keys that cannot matter here: dropouts, initializer_range, use_cache, summary_*, n_ctx, task_specific_params, dtype,
  * reorder_and_upcast_attn (the same sum in another order).

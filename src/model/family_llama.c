@@ -2,8 +2,8 @@
  * et al. 2023, Yang et al. 2024 and 2025, Gemma Team 2024, Abdin et al. 2024, Groeneveld et al. 2024).
  *
  * Pre-norm decoders with rotary positions, grouped queries and a gated feed-forward layer. They differ in biases, in
- * norms, in which layers see a window only and in which matrices are stored together.
- * Keys that cannot matter here: dropouts, initializer_range, use_cache, pretraining_tp, rope_interleaved (its false),
+ * norms, in which layers have a window and in which matrices are stored together.
+ * Keys that cannot matter here: dropouts, initializer_range, use_cache, pretraining_tp, rope_interleaved (false),
  * dtype.
  */
 #include <math.h>
@@ -29,13 +29,13 @@ static const vkf_model_stack_names usual_names = {
 
 typedef struct variant {
   const char *model_type;
-  bool reads_bias; /* attention_bias, else qkv_bias is not overridden */
+  bool reads_bias; /* the key attention_bias overrides qkv_bias */
   bool qkv_bias;
   bool has_head_norm;
-  enum { WINDOW_NONE, WINDOW_ALL, WINDOW_WRITTEN, WINDOW_SOME } window; /* WRITTEN: all, where the folder has one */
-  uint32_t head_width;                                                  /* without head_dim; 0: D/H */
-  uint32_t n_kv_heads; /* without num_key_value_heads; 0: as many as there are heads, as where it is null */
-  double norm_eps;     /* without rms_norm_eps */
+  enum { WINDOW_NONE, WINDOW_ALL, WINDOW_WRITTEN, WINDOW_SOME } window; /* WRITTEN: all, if the folder has one */
+  uint32_t head_width;                                                  /* default of head_dim; 0: D/H */
+  uint32_t n_kv_heads; /* default of num_key_value_heads; 0 (and if it is null): as many as heads */
+  double norm_eps;     /* default of rms_norm_eps */
   enum { FORM_LLAMA, FORM_GEMMA, FORM_PHI3, FORM_OLMO } form;
 } variant;
 static const variant variants[] = {
@@ -65,7 +65,7 @@ static vkf_status heads(vkf_net *net, vkf_file_value config, const variant *v, v
   return VKF_OK;
 }
 
-/* Which layers have a window: all (Mistral), or those in layer_types, else those from max_window_layers on. */
+/* Finds the layers with a window: all (Mistral), or those in layer_types, else those from max_window_layers on. */
 static vkf_status windows(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
   vkf_file_value types = {0}; /* Mistral reads none */
   uint32_t window = 0;
@@ -92,8 +92,8 @@ static vkf_status windows(vkf_net *net, vkf_file_value config, const variant *v,
   return VKF_OK;
 }
 
-/* Scales of norms are stored without 1, embeddings are scaled. hidden_activation, where it is written, is the one that
- * the model was trained with, whatever hidden_act says. */
+/* Norms' scales are stored minus 1; embeddings are scaled. hidden_activation, if it is there, is the one that the model
+ * was trained with, whatever hidden_act says. */
 static vkf_status map_gemma(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
   VKF_CALL(vkf_model_only_bool(net, config, "use_bidirectional_attention", false));
   VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "gelu_pytorch_tanh", &stack->activation));

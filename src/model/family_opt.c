@@ -11,7 +11,7 @@ static const vkf_model_stack_names names = {
     .final_norm = "model.decoder.final_layer_norm.",
 };
 
-/* What reads and writes the width of the embeddings, where that is not D. */
+/* Claims the layers from the width of the embeddings to D and back, if that is not D. */
 static vkf_status project(vkf_net *net, vkf_model_stack *stack, uint32_t width) {
   if (width == net->info.d_model) return VKF_OK;
   VKF_CALL(vkf_model_add_linear(net, "model.decoder.project_in.", net->info.d_model, width, false, "embed.in",

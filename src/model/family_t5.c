@@ -2,9 +2,9 @@
  * Shazeer 2020 for the gates; Chung et al. 2023).
  *
  * Pre-norm with RMS norms, no biases, scores that are not scaled, and positions as biases of the scores, which UMT5 has
- * in each layer. Widths of heads are set apart from D.
+ * in each layer. The width of a head does not depend on D.
  * Keys that cannot matter here: dropouts, initializer_factor, n_positions, use_cache, task_specific_params, dtype, and
- * dense_act_fn and is_gated_act, which feed_forward_proj says.
+ * is_gated_act, because feed_forward_proj says the same.
  */
 #include <math.h>
 #include <string.h>
@@ -16,7 +16,7 @@
     .q = layer module ".q.", .k = layer module ".k.", .v = layer module ".v.", .out = layer module ".o.", \
     .norm = layer "layer_norm."                                                                           \
   }
-/* The names of the feed-forward layer are set with the number of its sub-layer and its gate. */
+/* Of the gated form; map_stack() changes ffn_in if there is no gate. */
 static const vkf_model_stack_names encoder_names = {
     .layers = "encoder.block.",
     .self = ATTENTION("layer.0.", "SelfAttention"),
@@ -37,8 +37,8 @@ static const vkf_model_stack_names decoder_names = {
     .final_norm = "decoder.final_layer_norm.",
 };
 
-/* feed_forward_proj: "relu", "gated-gelu" (which means the tanh form), "gated-silu"; then dense_act_fn, which goes
- * before it where it is there. */
+/* Reads feed_forward_proj: "relu", "gated-gelu" (which means the tanh form), "gated-silu"; then the activation
+ * dense_act_fn, which wins if it is there. */
 static vkf_status find_feed_forward(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
   static const char gated[] = "gated-";
   const char *text = NULL, *usual = strcmp(net->info.family, "t5") == 0 ? "relu" : "gated-gelu";

@@ -1,8 +1,8 @@
 /* transformer: the layouts of the tutorials on Vaswani et al. 2017, with torch.nn's tensor names.
  *
  * One stack (encoder or decoder) or both, norm before or after, and every bias, scale and head on or off; keys and
- * tensor names are in docs/transformer-format.md. The format is this project's own, so that a key that is not in that
- * document is refused by name instead of being ignored.
+ * tensor names are in docs/transformer-format.md. The format is this project's own, so a key that is not in that
+ * document is refused by name, not ignored.
  */
 #include <math.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static const char *const known_keys[] = {
     "parameters", "dropout", "attention_dropout", "initializer_range", "init_std", "use_cache", "is_encoder_decoder",
     "architectures", "dtype", "torch_dtype", "transformers_version", "name", "description", "_name_or_path"};
 
-/* One stack has its tensors at the top, two have them as torch.nn.Transformer has. */
+/* One stack has its tensors at the top; two have the names of torch.nn.Transformer. */
 static const vkf_model_stack_names one_stack_names = {
     .layers = "layers.",
     .self = {.packed = "self_attn.in_proj_", .out = "self_attn.out_proj.", .norm = "norm1."},
@@ -94,7 +94,7 @@ static vkf_status find_positions(vkf_net *net, vkf_file_value config, vkf_model_
   return VKF_OK;
 }
 
-/* What all stacks have in common. */
+/* Reads what all stacks have in common. */
 static vkf_status stack_numbers(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
   bool is_scaled = false;
   VKF_CALL(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
@@ -114,7 +114,7 @@ static vkf_status stack_numbers(vkf_net *net, vkf_file_value config, vkf_model_s
   return VKF_OK;
 }
 
-/* The table of the embeddings (all stacks share it) and the head. */
+/* Claims the table of the embeddings, which all stacks share, and the head. */
 static vkf_status embeddings(vkf_net *net, vkf_file_value config, bool is_pair, vkf_model_stack *stack) {
   uint32_t vocab = stack->vocab, width = net->info.d_model;
   bool is_tied = false, has_bias = false;
@@ -139,7 +139,7 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config, bool is_pair, 
   return VKF_OK;
 }
 
-/* The stacks, alike but for their layers. */
+/* Sets up the stacks from `common` and claims their layers. */
 static vkf_status stacks(vkf_net *net, vkf_file_value config, vkf_architecture architecture,
                          const vkf_model_stack *common) {
   bool is_pair = architecture == VKF_ARCHITECTURE_ENCODER_DECODER;

@@ -18,7 +18,7 @@ static const vkf_model_stack_names names = {
     .final_norm = "vit.layernorm.",
 };
 
-/* Patches as rows of a matrix; the class token and the convolution's bias are the rows of a table of types. */
+/* Claims patches as rows of a matrix; the class token and the convolution's bias are the rows of a table of types. */
 static vkf_status embeddings(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
   enum { MAX_IMAGE = 4096, MAX_PATCH = 256, MAX_CHANNELS = 64 };
   uint32_t image = 0, patch = 0, channels = 0, width = net->info.d_model;

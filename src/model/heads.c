@@ -1,6 +1,6 @@
 /* heads: which head a folder has, and its tensors. See internal.h.
  *
- * What is tied to the table of the embeddings is one weight, whether it is stored once or twice. */
+ * A head that is tied is one weight with the table of the embeddings, whether it is stored once or twice. */
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kin
 
 /* ---- classes ----------------------------------------------------------------------------------------------------- */
 
-/* The number of classes of a folder that is still to be made, as transformers counts: id2label, num_labels, or 2. */
+/* Counts the classes of a folder that is still to be made, as transformers does: id2label, num_labels, or 2. */
 static vkf_status count_labels(vkf_net *net, vkf_file_value config, uint32_t *out) {
   vkf_file_value labels;
   VKF_CALL(vkf_file_json_find_object(config, "id2label", &labels));
@@ -49,7 +49,7 @@ static vkf_status count_labels(vkf_net *net, vkf_file_value config, uint32_t *ou
   return *out > 0 ? VKF_OK : vkf_model_find_size(net, config, "num_labels", 2, out);
 }
 
-/* As many classes as the tensor has rows. */
+/* Claims a classifier with as many classes as its tensor has rows. */
 static vkf_status claim_classifier(vkf_net *net, vkf_file_value config, const char *stem, uint32_t columns,
                                    bool has_bias) {
   vkf_status st = VKF_OK;
@@ -70,15 +70,15 @@ done:
   return st;
 }
 
-/* The square layer before the projection. */
+/* Claims the layer before the projection. stem NULL: there is none. */
 static vkf_status claim_dense(vkf_net *net, const char *stem, uint32_t rows, vkf_activation activation) {
   if (stem == NULL) return VKF_OK;
   net->head.activation = activation;
   return vkf_model_add_linear(net, stem, rows, net->info.d_model, true, "head.dense", &net->head.dense);
 }
 
-/* The weights of a base model, whose names lack its prefix, in a folder that names the class that the model was made
- * from (Qwen3-Embedding). */
+/* Returns whether the weights are a base model's, with names that lack net->base and without a head, although the
+ * folder names a class with a head (Qwen3-Embedding). */
 static bool is_base_model(const vkf_net *net, const char *table, const char *head) {
   const vkf_file_tensor *found = vkf_model_find_tensor(net, table);
   return found != NULL && strcmp(found->name, table) != 0 && vkf_model_find_tensor(net, head) == NULL;
@@ -163,7 +163,7 @@ static vkf_status claim_masked_lm(vkf_net *net, vkf_file_value config, const vkf
   return VKF_OK;
 }
 
-/* As is_base_model(): all-distilroberta-v1. */
+/* Returns whether the head of the class ...ForMaskedLM is not stored, as in all-distilroberta-v1. */
 static bool lacks_masked_lm(const vkf_net *net, const vkf_model_encoder_heads *names) {
   const char *const stems[] = {names->dense, names->norm};
   char name[256];
@@ -200,7 +200,7 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
   if (kind == VKF_HEAD_NONE && names->pooler != NULL) {
     const char *weight = vkf_arena_printf(&net->arena, "%sweight", names->pooler);
     if (weight == NULL) return VKF_ERROR_MEMORY;
-    if (!vkf_model_has_tensor(net, weight, true)) return VKF_OK; /* saved without it */
+    if (!vkf_model_has_tensor(net, weight, true)) return VKF_OK; /* the model was saved without it */
     head->reads = VKF_HEAD_READS_FIRST;
     net->info.reads_first = true;
     head->dense_output = "pooler_output";

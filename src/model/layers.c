@@ -1,4 +1,4 @@
-/* layers: a stack from ids to its last states. See layers.h. The sub-layers are those of op/transformer.h. */
+/* layers: builds a stack from ids to its last states. See layers.h. The sub-layers are those of op/transformer.h. */
 #include "model/layers.h"
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ uint32_t vkf_model_norm_rows(const vkf_model_stage *s, const char *name, vkf_dim
   return vkf_block_norm_rows(s->b, &form, name, rows, x, &n);
 }
 
-/* The largest distance of a key behind its query that has a bias of its own. */
+/* Returns the largest distance of a key behind its query that has a bias of its own. */
 static uint32_t bias_after(const vkf_model_stack *stack) {
   return stack->causal ? 0 : stack->relative.max_distance;
 }
@@ -74,13 +74,13 @@ static vkf_attention_layer attention_of(const vkf_net *net, const vkf_model_atte
       .q = linear_of(net, &weights->q), .out = linear_of(net, &weights->out), .norm = norm_of(net, &weights->norm)};
 }
 
-/* The name of an output of layer i; NULL: it is not requested. */
+/* Returns the name of an output of layer i, written to text; NULL: it is not requested. */
 static const char *output_name(bool is_requested, const char *prefix, const char *name, uint32_t i, char text[48]) {
   snprintf(text, 48, "%s%s.%u", prefix, name, i);
   return is_requested ? text : NULL;
 }
 
-/* The bias of the scores, from a table by buckets. output: its name. */
+/* Adds the bias of the scores, from a table by buckets. output: its name, if projections are requested. */
 static uint32_t relative_bias(const vkf_model_stage *s, uint32_t table, const char *output) {
   const vkf_model_stack *stack = s->stack;
   vkf_build_node_params node = {.op = VKF_OP_RELATIVE_BIAS,
@@ -127,7 +127,7 @@ static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x)
   return vkf_block_self_attention(s->b, &form, &s->stream, &layer, &inputs, x, x);
 }
 
-/* Keys and values are in the state, once a sentence: the block "cross" of the other stage put them there. */
+/* Reads keys and values from the state, where the block "cross" of the other stage puts them once a sentence. */
 static uint32_t cross_attention(const vkf_model_stage *s, uint32_t i, uint32_t x) {
   const vkf_block_form form = vkf_model_form(s->stack);
   const vkf_attention_layer layer = attention_of(s->net, &s->stack->layers[i].cross);
@@ -142,7 +142,7 @@ static uint32_t cross_attention(const vkf_model_stage *s, uint32_t i, uint32_t x
   return vkf_block_cross_attention(s->b, &form, &s->stream, &layer, &inputs, x, x);
 }
 
-/* x and y differ if the sub-layers run side by side. */
+/* Adds the feed-forward layer of x to y, which is x unless the sub-layers run side by side. */
 static uint32_t feed_forward(const vkf_model_stage *s, uint32_t i, uint32_t x, uint32_t y) {
   const vkf_model_layer *layer = &s->stack->layers[i];
   const vkf_block_form form = vkf_model_form(s->stack);
@@ -153,7 +153,7 @@ static uint32_t feed_forward(const vkf_model_stage *s, uint32_t i, uint32_t x, u
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-/* The table of positions, as rows that are added to embeddings; VKF_BUILD_NONE: there is none. */
+/* Returns the table of positions, whose rows are added to embeddings; VKF_BUILD_NONE: there is none. */
 static vkf_build_operand position_table(const vkf_model_stage *s, uint32_t *n_positions, uint32_t *width) {
   const vkf_model_stack *stack = s->stack;
   const vkf_net *net = s->net;
@@ -176,7 +176,7 @@ static vkf_build_operand position_table(const vkf_model_stage *s, uint32_t *n_po
   return vkf_build_slot_operand(slot);
 }
 
-/* Adds up the rows of those tables that the stack has. */
+/* Adds up rows of the tables of ids, positions and types that have rows in params. */
 static uint32_t embed_rows(const vkf_model_stage *s, const char *name, vkf_embed_params params,
                            vkf_build_operand positions) {
   const vkf_model_stack *stack = s->stack;
@@ -197,7 +197,7 @@ static uint32_t embed_rows(const vkf_model_stage *s, const char *name, vkf_embed
   return vkf_build_node(s->b, &node);
 }
 
-/* Positions are added where their width fits: before or after the layer from the table's width to D. */
+/* Embeds ids. Positions are added where their width fits: before or after the layer from the table's width to D. */
 static uint32_t embed_ids(const vkf_model_stage *s) {
   const vkf_model_stack *stack = s->stack;
   uint32_t n_positions, position_width, added = VKF_NO_SLOT;
@@ -221,7 +221,7 @@ static uint32_t embed_ids(const vkf_model_stage *s) {
   return x;
 }
 
-/* Patches instead of ids: type 0 is the class token, type 1 the bias of the patches. */
+/* Embeds patches instead of ids: type 0 is the class token, type 1 the bias of the patches. */
 static uint32_t embed_patches(const vkf_model_stage *s) {
   const vkf_model_stack *stack = s->stack;
   uint32_t n_positions, width;
@@ -236,7 +236,7 @@ static uint32_t embed_patches(const vkf_model_stage *s) {
   return vkf_model_matmul(s, "in", s->stream.rows, x, &stack->patches, VKF_ACT_NONE, added);
 }
 
-/* What all layers read. */
+/* Makes the tables that all layers read. */
 static void shared_slots(vkf_model_stage *s) {
   const vkf_model_stack *stack = s->stack;
   const vkf_model_relative *relative = &stack->relative;
@@ -256,7 +256,8 @@ static void shared_slots(vkf_model_stage *s) {
   if (relative->table != VKF_NO_WEIGHT) s->relative = relative_bias(s, relative->table, bias);
 }
 
-/* The states before layer i; of i = n_layers those after the last one. */
+/* Outputs the states before layer i, or after the last one if i = n_layers, and what the head makes of them, if
+ * requested. */
 static void output_hidden(const vkf_model_stage *s, uint32_t i, uint32_t x) {
   if (s->request->hidden_states) vkf_build_output(s->b, x, "%shidden_states.%u", s->prefix, i);
   if (s->read_out && i < s->stack->n_layers) s->read_out(s, i, x);

@@ -1,4 +1,4 @@
-/* layers: what plan.c puts stages together from. Reads only the block description. */
+/* layers: the parts from which plan.c builds stages. Reads only the block description. */
 #ifndef VKF_MODEL_LAYERS_H
 #define VKF_MODEL_LAYERS_H
 
@@ -16,15 +16,15 @@ typedef struct vkf_model_stage {
   const char *prefix; /* of output names: "encoder_", "decoder_", "" */
   /* Makes an output of what the head computes from the states x before layer i; NULL: it is not requested. */
   void (*read_out)(const struct vkf_model_stage *s, uint32_t i, uint32_t x);
-  /* By vkf_model_layers(): the table of rotary positions, the buckets of distances, and the bias of all layers' scores;
-   * VKF_NO_SLOT: none. */
+  /* Set by vkf_model_layers(): the table of rotary positions, the buckets of distances, and the bias of all layers'
+   * scores; VKF_NO_SLOT: none. */
   uint32_t turns, buckets, relative;
 } vkf_model_stage;
 
-/* The blocks "embed" and "<stack>.0" and so on. Gives the states after the last layer, before a final norm; they are an
- * output only if none follows. */
+/* Builds the blocks "embed" and "<stack>.0" and so on. Returns the states after the last layer, before a final norm and
+ * embed_out; they are the last states, as an output, only if neither follows. */
 uint32_t vkf_model_layers(vkf_model_stage *s);
-/* The last states, after the final norm, as an output, if requested. */
+/* Outputs the last states, after the final norm and embed_out, if requested. */
 void vkf_model_output_last(const vkf_model_stage *s, uint32_t x);
 
 /* Operands: a weight (VKF_NO_WEIGHT: none), a cache, an input (present only if requested). */

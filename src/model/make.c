@@ -19,7 +19,7 @@ typedef struct maker {
   uint64_t done_bytes, all_bytes;
 } maker;
 
-/* A piece of an array, in parts for several cores. */
+/* A piece of an array, which several cores fill in parts. */
 enum { PART = 4096 };
 typedef struct piece {
   const maker *m;
@@ -72,13 +72,13 @@ done:
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-/* A base model, which has no head, is stored without the prefix of its names. */
+/* Returns the name of a tensor in the file. A base model, which has no head, is stored without net->base. */
 static const char *stored_name(const vkf_net *net, const char *name) {
   size_t base = net->base != NULL && !net->info.has_head ? strlen(net->base) : 0;
   return strncmp(name, net->base != NULL ? net->base : "", base) == 0 ? name + base : name;
 }
 
-/* What the model adds to the numbers of a tensor. */
+/* Returns what the model adds to the numbers of a tensor. */
 static float plus_of(const vkf_net *net, const vkf_file_tensor *t) {
   for (uint32_t i = 0; i < net->n_weights; i++)
     if (net->weights[i].plus != 0 && net->weights[i].parts[0].tensor == t) return net->weights[i].plus;

@@ -5,7 +5,7 @@
  * float32 rows through vkf_weight_source. Refuses, by name, what it does not compute: unknown families, options that
  * would change results, tensors that are missing or have another dtype or shape.
  * Invariant: an open net can build every plan of its architecture, and every plan has passed vkf_plan_check().
- * Threads: as vkf_env; a built plan is not changed any more and does not refer to its net.
+ * Threads: as vkf_env; a built plan does not change and does not refer to its net.
  */
 #ifndef VKF_MODEL_MODEL_H
 #define VKF_MODEL_MODEL_H
@@ -17,7 +17,7 @@
 
 typedef struct vkf_net vkf_net;
 
-/* "encoder-decoder", "encoder", "decoder"; NULL: there is no such architecture. */
+/* Returns "encoder-decoder", "encoder" or "decoder"; NULL: there is no such architecture. */
 const char *vkf_model_architecture_name(vkf_architecture architecture);
 
 /* Strings belong to the net. Where there are two stacks, n_heads and d_ff are the encoder's. */
@@ -32,13 +32,13 @@ typedef struct vkf_net_info {
   uint32_t encoder_layers, decoder_layers;
   uint32_t max_positions;                           /* 0: unlimited */
   int32_t pad_id, bos_id, eos_id, decoder_start_id; /* of config.json; -1: none */
-  bool has_head;                                    /* there are logits: */
-  uint32_t head_weight, head_bias, head_depth;      /* the weights that make them, and numbers in a row of the first;
+  bool has_head;                                    /* there are logits */
+  uint32_t head_weight, head_bias, head_depth;      /* the weights that make them, and the width of the first;
                                                        n_weights or more: there is no bias */
-  bool can_generate;                                /* they are a decoder's, and of tokens */
-  bool is_pooled;                                   /* they are one row a sequence: [B, V] */
-  bool is_span;                                     /* they are two a token: whether an answer begins and ends there */
-  bool reads_first;                                 /* a head reads the first token of a sequence, be it a pad */
+  bool can_generate;                                /* the logits are a causal decoder's, and of tokens */
+  bool is_pooled;                                   /* the logits are one row a sequence: [B, V] */
+  bool is_span;                                     /* the logits are two a token: an answer begins there, ends there */
+  bool reads_first;                                 /* a head reads the first token of a sequence, even a pad */
   uint32_t n_types;                                 /* of token_type_ids; 0: there are none */
   uint32_t image[3];                                /* channels, height, width of images instead of ids; 0: none */
   uint64_t n_parameters;                            /* numbers in the tensors that are used, tied ones once */
@@ -47,30 +47,31 @@ typedef struct vkf_net_info {
   const char *const *unused;
 } vkf_net_info;
 
-/* source: config.json and model.safetensors, or its shards; files in memory must outlive the net. Reads headers only,
- * not the weights.
+/* Opens a model. source: config.json and model.safetensors, or its shards; files in memory must outlive the net. Reads
+ * headers, but no weights except tensors that may be tied, to compare them.
  * VKF_ERROR_FILE, VKF_ERROR_FORMAT (missing or wrong keys and tensors), VKF_ERROR_UNSUPPORTED (by name). */
 vkf_status vkf_model_net_open(vkf_env *env, const vkf_file_source *source, vkf_net **out);
 void vkf_model_net_close(vkf_net **net);
 const vkf_net_info *vkf_model_net_info(const vkf_net *net);
 /* False: there is no such attention or layer. */
 bool vkf_model_net_attention(const vkf_net *net, vkf_attention_kind kind, size_t layer, vkf_attention_info *out);
-/* How a device stores the model, before weights and plans are made: matrices that are multiplied with and tables of ids
- * in `weights`, or with VKF_FORMAT_COUNT each in the narrowest format that keeps what is in the file; all others as
- * float32. caches: of keys and values; VKF_FORMAT_COUNT: f16 where all those matrices have 16 bits or fewer, else
- * float32. Returns that of keys and values. */
+/* Sets how a device stores the model, before weights and plans are made. weights: the format of matrices of matmuls and
+ * of tables of ids; VKF_FORMAT_COUNT: each has the narrowest format that keeps what is in the file. All others are
+ * float32. caches: the format of keys and values; VKF_FORMAT_COUNT: f16 if all those matrices have 16 bits or fewer,
+ * else float32. Returns that format. */
 vkf_format vkf_model_net_store(vkf_net *net, vkf_format weights, vkf_format caches);
-/* The weights that plans refer to by index. The source is valid until the net is closed; its load() reads the files. */
+/* Describes the weights that plans refer to by index. The source is valid until the net is closed; its load() reads the
+ * files. */
 void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out);
-/* After the weights were read: gives up the memory in which their files are mapped, until they are read again. */
+/* Gives up the memory in which the files of weights are mapped, until they are read again. */
 void vkf_model_net_rest(const vkf_net *net);
-/* A hash of config.json and of all tensors, whose bytes it reads: 0.1 s a GB or so, if they are in memory. */
+/* Returns a hash of config.json and of all tensors, whose bytes it reads: about 0.1 s a GB, if they are in memory. */
 uint64_t vkf_model_net_identity(const vkf_net *net);
 
 /* ---- folders of random weights (make.c) -------------------------------------------------------------------------- */
 
-/* A folder with this config.json, byte for byte, and model.safetensors with the tensors that its family claims, of
- * random numbers: vectors are ones, biases zeros, all else is nearly normal with the config's initializer_range (or
+/* Makes a folder with this config.json, byte for byte, and model.safetensors with the tensors that its family claims,
+ * of random numbers: vectors are ones, biases zeros, all else is nearly normal with the config's initializer_range (or
  * init_std; else 0.02) as deviation. The same configuration, seed and dtype give the same bytes. The folder appears as
  * a whole or not at all; one that exists must be empty. VKF_ERROR_ARGUMENT for a dtype that is not F32, F16 or BF16,
  * VKF_ERROR_STOPPED if on_progress asks for it. */
@@ -140,11 +141,11 @@ typedef struct vkf_plan_request {
                          there are edits or a log-softmax, their result is the output "scores" [rows, V] */
 } vkf_plan_request;
 
-/* VKF_ERROR_ARGUMENT for a stage that the architecture does not have, or for sizes of 0. env: of the plan; several
- * threads may build plans of one net at once. */
+/* Builds a plan. VKF_ERROR_ARGUMENT for a stage that the architecture does not have, or for sizes of 0. env: of the
+ * plan; several threads may build plans of one net at once. */
 vkf_status vkf_model_plan_build(const vkf_net *net, vkf_env *env, const vkf_plan_request *request, vkf_plan **out);
 void vkf_model_plan_destroy(vkf_plan **plan);
-/* The other name of an output: "encoder_hidden_states.6" of "encoder_last_hidden_state". NULL: it has one name. */
+/* Returns the other name of an output: "encoder_hidden_states.6" of "encoder_last_hidden_state". NULL: none. */
 const char *vkf_model_second_name(const vkf_net *net, const char *output);
 
 /* What position ids depend on: [rows][length] tokens that follow `past` cached ones. */
@@ -155,7 +156,7 @@ typedef struct vkf_model_tokens {
   const int32_t *mask; /* [rows][mask_stride >= past + length], 0: no token; NULL: all are */
   size_t mask_stride;
 } vkf_model_tokens;
-/* Into out [rows][length]. */
+/* Writes the position ids of the tokens into out [rows][length]. */
 void vkf_model_positions(const vkf_net *net, const vkf_model_tokens *tokens, int32_t *out);
 
 typedef enum vkf_model_position_kind {
@@ -167,7 +168,7 @@ typedef enum vkf_model_position_kind {
   VKF_POSITION_ROTARY       /* queries and keys are turned, nothing is added */
 } vkf_model_position_kind;
 
-/* table [n][width]: sinusoids of the positions 0 .. n-1, computed in double. */
+/* Fills table [n][width] with the sinusoids of the positions 0 .. n-1, computed in double. */
 void vkf_model_sinusoids(vkf_model_position_kind kind, uint32_t n, uint32_t width, float *table);
 
 #endif

@@ -1,4 +1,4 @@
-/* net: a model folder opened: config.json mapped by its family, tensors claimed and checked. See model.h. */
+/* net: opens a model folder: its family maps config.json, and claims and checks the tensors. See model.h. */
 #include <string.h>
 
 #include "file/foreign.h"
@@ -21,7 +21,7 @@ static const vkf_model_head no_head = {
     .out = {VKF_NO_WEIGHT, VKF_NO_WEIGHT},
 };
 
-/* *out: NULL before. */
+/* *out must be NULL before. */
 static vkf_status find_family(vkf_net *net, vkf_file_value config, const family **out) {
   vkf_status st = VKF_OK;
   vkf_text known;
@@ -41,7 +41,7 @@ done:
   return st;
 }
 
-/* What transformers calls the states after the last layer of a stage, and their other name where they have one. */
+/* Names the states after the last layer of a stage as transformers does, with their other name if they have one. */
 static vkf_status name_last_states(vkf_net *net, vkf_stage stage, const char *last_prefix, const char *prefix) {
   const vkf_model_stack *stack = net->encoder.n_layers > 0 && stage == VKF_STAGE_ENCODE ? &net->encoder : &net->decoder;
   const char **names = net->names[stage];
@@ -50,7 +50,7 @@ static vkf_status name_last_states(vkf_net *net, vkf_stage stage, const char *la
   return names[0] == NULL || (names[1] == NULL && !net->is_last_apart) ? VKF_ERROR_MEMORY : VKF_OK;
 }
 
-/* The net as the other rooms see it, from what the family has filled in. */
+/* Fills net->info, which other rooms see, from what the family has set. */
 static vkf_status finish_info(vkf_net *net) {
   vkf_net_info *info = &net->info;
   bool has_encoder = net->encoder.n_layers > 0, has_decoder = net->decoder.n_layers > 0;
@@ -78,7 +78,7 @@ static vkf_status finish_info(vkf_net *net) {
   return VKF_OK;
 }
 
-/* "is_causal": false makes an encoder of a decoder, for embeddings (gte-Qwen2). */
+/* Reads is_causal: if false, the decoder attends in both directions, for embeddings (gte-Qwen2). */
 static vkf_status find_direction(vkf_net *net, vkf_file_value config) {
   vkf_model_stack *stack = &net->decoder;
   bool is_causal = true, has_window = false;
@@ -92,7 +92,8 @@ static vkf_status find_direction(vkf_net *net, vkf_file_value config) {
   return VKF_OK;
 }
 
-/* Two names of one number. This engine reads the first; transformers reads one or the other. */
+/* Refuses different values under two names of one number. This engine reads the first name; transformers reads one or
+ * the other. */
 static vkf_status refuse_contradictions(vkf_net *net, vkf_file_value config) {
 #define PAIRS "bart blenderbot m2m_100 marian mbart pegasus plbart"
   static const struct {
@@ -141,7 +142,7 @@ static vkf_status refuse_quantized(vkf_net *net, vkf_file_value root) {
   return VKF_OK;
 }
 
-/* source: NULL: the folder is still to be made, with the configuration of this path. */
+/* source NULL: the folder is still to be made, with the configuration at config_path. */
 static vkf_status map_config(vkf_net *net, const vkf_file_source *source, const char *config_path,
                              vkf_file_json **config) {
   const family *found = NULL;

@@ -1,4 +1,4 @@
-/* plan: the stages of a net as blocks of nodes, for a capacity. Reads only the block description.
+/* plan: builds the stages of a net as blocks of nodes, for a capacity. Reads only the block description.
  *
  * Owns built plans. Refuses requests that the architecture cannot meet. Invariant: a plan that leaves here has passed
  * vkf_plan_check().
@@ -9,7 +9,7 @@
 #include "model/layers.h"
 
 typedef struct owned_plan {
-  vkf_plan plan; /* first, so that a vkf_plan * is one of these */
+  vkf_plan plan; /* first, so that a vkf_plan * points to one of these */
   vkf_env *env;
   vkf_arena arena;
 } owned_plan;
@@ -99,7 +99,7 @@ static uint32_t gather(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   return vkf_build_node(s->b, &node);
 }
 
-/* The steps between the last states and the logits. */
+/* Adds the steps between the last states and the logits. */
 static uint32_t before_logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   const vkf_model_head *head = &s->net->head;
   if (head->dense.weight != VKF_NO_WEIGHT)
@@ -116,7 +116,7 @@ static uint32_t log_softmax(vkf_build *b, const char *name, vkf_dim rows, uint32
   return vkf_build_node(b, &node);
 }
 
-/* The logits of rows x: [rows, *width]. */
+/* Adds and returns the logits of rows x: [rows, *width]. */
 static uint32_t product(const vkf_model_stage *s, vkf_dim rows, uint32_t x, uint32_t *width) {
   const vkf_plan_request *request = s->request;
   const vkf_model_linear *out = &s->net->head.out;
@@ -138,7 +138,7 @@ static uint32_t product(const vkf_model_stage *s, vkf_dim rows, uint32_t x, uint
   return vkf_build_node(s->b, &node);
 }
 
-/* Logits of rows x, and as requested log-softmax, edits, a log-softmax of these and top-k, in this order. */
+/* Adds the logits of rows x and, as requested, log-softmax, edits, a log-softmax of these and top-k, in this order. */
 static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   vkf_build *b = s->b;
   const vkf_plan_request *request = s->request;
@@ -171,7 +171,7 @@ static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   }
 }
 
-/* The steps between the layers and what the head reads. */
+/* Adds the steps between the layers and what the head reads. */
 static uint32_t after_layers(const vkf_model_stage *s, uint32_t x) {
   const vkf_model_stack *stack = s->stack;
   if (stack->has_final_norm) x = vkf_model_norm_rows(s, "norm", s->stream.rows, x, &stack->final_norm);
@@ -251,7 +251,7 @@ static void build_decode(vkf_build *b, const vkf_net *net, const vkf_plan_reques
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-/* Sizes that the stage needs, and `out` if the request does not give it. */
+/* Checks the sizes that the stage needs. Sets `out` to all rows unless the request gathers some. */
 static vkf_status check_sizes(const vkf_net *net, vkf_env *env, const vkf_plan_request *request, vkf_sizes *sizes) {
   bool is_target = request->stage == VKF_STAGE_DECODE;
   bool has_source = !is_target || net->info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER;

@@ -21,11 +21,11 @@ void vkf_model_sinusoids(vkf_model_position_kind kind, uint32_t n, uint32_t widt
   }
 }
 
-/* The number of the token in its row, by the stack's rule; `past` tokens are cached. */
+/* Returns the number of token t in its row, by the stack's rule; `past` tokens are cached. */
 static int64_t number(const vkf_net *net, const vkf_model_stack *stack, const vkf_model_tokens *tokens, size_t row,
                       uint32_t t) {
   const int32_t *mask = tokens->mask != NULL ? tokens->mask + row * tokens->mask_stride : NULL;
-  const int32_t *ids = tokens->ids != NULL ? tokens->ids + row * tokens->length : NULL; /* of images */
+  const int32_t *ids = tokens->ids != NULL ? tokens->ids + row * tokens->length : NULL; /* NULL for images */
   int64_t n = (int64_t)tokens->past + t;
   if (stack->position_ids == VKF_POSITION_IDS_NON_PADS) {
     if (ids[t] == net->info.pad_id) return 0;

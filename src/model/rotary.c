@@ -1,4 +1,4 @@
-/* rotary: frequencies of rotary positions with their scalings, and buckets of relative positions. Computed in double.
+/* rotary: frequencies of rotary positions with their scalings, computed in double, and buckets of relative positions.
  *
  * Su et al. 2021 (RoFormer); linear scaling: Chen et al. 2023; yarn: Peng et al. 2023; longrope: Ding et al. 2024;
  * llama3: the rule of Llama 3.1. Refuses other scalings by name.
@@ -20,7 +20,7 @@ typedef struct scaling {
   bool only_longrope;
 } scaling;
 
-/* Changes the frequencies, and may set *factor, of all cosines and sines. */
+/* Changes the frequencies, and may set *factor, which multiplies all cosines and sines. */
 typedef vkf_status scale_fn(vkf_net *net, const scaling *s, double *frequencies, double *factor);
 
 static vkf_status scale_linear(vkf_net *net, const scaling *s, double *frequencies, double *factor) {
@@ -29,7 +29,7 @@ static vkf_status scale_linear(vkf_net *net, const scaling *s, double *frequenci
   return VKF_OK;
 }
 
-/* Long waves are stretched, short ones are kept, and those between are a blend of both. */
+/* Stretches long waves, keeps short ones, and blends both in between. */
 static vkf_status scale_llama3(vkf_net *net, const scaling *s, double *frequencies, double *factor) {
   double low = 0, high = 0;
   (void)factor;
@@ -54,7 +54,7 @@ static double yarn_factor(double factor, double scale) {
   return factor <= 1 ? 1 : 0.1 * scale * log(factor) + 1;
 }
 
-/* The pair whose wave turns n times over the original positions. */
+/* Returns the pair whose wave turns n times over the original positions. */
 static double yarn_pair(const scaling *s, double n) {
   return s->width * log(s->original / (n * 2 * PI)) / (2 * log(s->theta));
 }
@@ -85,8 +85,8 @@ static vkf_status scale_yarn(vkf_net *net, const scaling *s, double *frequencies
   return VKF_OK;
 }
 
-/* Each frequency has a factor of its own. Sequences longer than the original positions have other factors, and keys
- * that are in the cache would have to be computed again with them. So the model ends at the original positions. */
+/* Divides each frequency by a factor of its own. Sequences longer than the original positions have other factors, with
+ * which the keys in the cache would have to be computed again. So the model ends at the original positions. */
 static vkf_status scale_longrope(vkf_net *net, const scaling *s, double *frequencies, double *factor) {
   vkf_file_value factors;
   VKF_CALL(vkf_file_json_find_array(s->keys, "short_factor", &factors));
@@ -106,11 +106,11 @@ static vkf_status scale_longrope(vkf_net *net, const scaling *s, double *frequen
   return VKF_OK;
 }
 
-/* "dynamic" changes sequences behind max_position_embeddings alone, which are refused. */
+/* "dynamic" changes only sequences longer than max_position_embeddings, which are refused. */
 static const struct {
   const char *type;
-  scale_fn *scale;           /* NULL: frequencies are as they are */
-  bool has_attention_factor; /* a key that says the factor */
+  scale_fn *scale;           /* NULL: frequencies stay as they are */
+  bool has_attention_factor; /* the key attention_factor overrides the factor */
 } scalings[] = {{"default", NULL, false},        {"dynamic", NULL, false},           {"linear", scale_linear, false},
                 {"llama3", scale_llama3, false}, {"longrope", scale_longrope, true}, {"yarn", scale_yarn, true}};
 
@@ -136,7 +136,7 @@ vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, const vkf_
   const char *type = NULL;
   const bool whole = rules->turns_whole_heads;
   double theta = rules->theta, part = whole ? 1 : rules->part, positions = VKF_MAX(net->info.max_positions, 1u);
-  VKF_CALL(vkf_file_json_find_object(config, "rope_scaling", &s.keys)); /* before rope_parameters, if it is there */
+  VKF_CALL(vkf_file_json_find_object(config, "rope_scaling", &s.keys)); /* wins over rope_parameters unless empty */
   if (vkf_file_json_count(s.keys) == 0) VKF_CALL(vkf_file_json_find_object(config, "rope_parameters", &s.keys));
   VKF_CALL(vkf_model_find_number(net, config, "rope_theta", theta, 1, 1e15, &theta));
   VKF_CALL(vkf_model_find_number(net, s.keys, "rope_theta", theta, 1, 1e15, &s.theta));
@@ -152,12 +152,12 @@ vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, const vkf_
   if (whole) part = 1;
   VKF_CALL(vkf_model_find_number(net, s.keys, "original_max_position_embeddings", positions, 1, 1e9, &positions));
   if (rules->is_phi3) positions = 4096;
-  /* before that of the scaling, as transformers has it */
+  /* This key wins over that of the scaling, as in transformers. */
   VKF_CALL(vkf_model_find_number(net, config, "original_max_position_embeddings", positions, 1, 1e9, &s.original));
   VKF_CALL(vkf_model_find_number(net, s.keys, "factor", VKF_MAX(net->info.max_positions, 1u) / s.original, 1e-6, 1e6,
                                  &s.factor));
   s.width = (uint32_t)(stack->key_width * part);
-  s.n = VKF_CEIL_DIV(s.width, 2); /* of an odd width, one column more turns, as transformers does it */
+  s.n = VKF_CEIL_DIV(s.width, 2); /* if the width is odd, one column more turns, as in transformers */
   if (s.n == 0 || 2 * s.n > stack->key_width)
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected pairs of columns that turn, found %u of a head of %u",
                         net->config_path, s.width, stack->key_width);
@@ -180,7 +180,8 @@ void vkf_model_rotations(const vkf_model_rotary *rotary, uint32_t n, float *tabl
     }
 }
 
-/* In float32 and in this order, as the models were trained: at a border another rounding is another bucket. */
+/* Computes in float32 and in this order, as the models were trained: at a border, another rounding gives another
+ * bucket. */
 static int32_t bucket(uint32_t distance, uint32_t n_buckets, uint32_t max_distance) {
   uint32_t n_exact = n_buckets / 2;
   if (distance < n_exact) return (int32_t)distance;

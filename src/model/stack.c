@@ -1,4 +1,4 @@
-/* stack: the tensors of a stack's layers, by the stems of its family. See internal.h.
+/* stack: claims the tensors of a stack's layers, by the stems of its family. See internal.h.
  *
  * Decides what is one matmul: queries, keys and values of self-attention; keys and values of cross-attention. */
 #include <stdio.h>
@@ -19,16 +19,15 @@ const vkf_model_stack vkf_model_no_stack = {
     .final_norm = {VKF_NO_WEIGHT, VKF_NO_WEIGHT},
 };
 
-/* Far more than any model has, yet little memory: memory for the layers is taken before their tensors are looked for.
- */
+/* Far more than any model has, yet little memory: layers are allocated before their tensors are looked for. */
 #define MAX_LAYERS 4096
-#define MAX_WIDTH (1 << 24) /* of all heads together: sums of three such widths are numbers of 32 bits */
+#define MAX_WIDTH (1 << 24) /* of all heads together: sums of three such widths fit into 32 bits */
 
 typedef struct claimer {
   vkf_net *net;
   const vkf_model_stack *stack;
   const char *prefix; /* of the tensors */
-  bool is_transposed; /* matrices are */
+  bool is_transposed; /* matrices are stored as [K,N] */
   char block[48];     /* "encoder.0" */
   char names[VKF_MODEL_MAX_PARTS][256];
 } claimer;
@@ -74,7 +73,7 @@ static vkf_status norm(claimer *c, bool is_affine, const char *stem, const char 
   return st;
 }
 
-/* The same scale for every head of the queries, and one for every head of the keys. */
+/* Repeats one scale for every head of the queries, and one for every head of the keys. */
 static vkf_status head_norm(claimer *c, const vkf_model_attention_names *names, const char *name, uint32_t *out) {
   const vkf_model_stack *s = c->stack;
   vkf_model_source q = whole(names->q_norm, s->key_width), k = whole(names->k_norm, s->key_width);
@@ -84,7 +83,7 @@ static vkf_status head_norm(claimer *c, const vkf_model_attention_names *names, 
   return add(c, &(linear_parts){{q, k}, 2}, "weight", VKF_WEIGHT_VECTOR, 0, name, out);
 }
 
-/* Queries, keys and values, wherever they are stored. */
+/* Returns the parts of queries, keys and values, stored as three tensors or as one. */
 static linear_parts qkv_parts(const vkf_model_stack *s, const vkf_model_attention_names *names) {
   uint32_t rows[3] = {s->n_heads * s->key_width, s->n_kv_heads * s->key_width, s->n_kv_heads * s->value_width};
   uint32_t widths[3] = {s->key_width, s->key_width, s->value_width};
@@ -130,7 +129,7 @@ static vkf_status attention(claimer *c, const vkf_model_attention_names *names, 
   return norm(c, s->norm_affine, names->norm, part_name, &out->norm);
 }
 
-/* act(gate) * up: a row of the gate, then one of up, as vkf_matmul_params.is_gated wants them. */
+/* Claims act(gate) * up as one weight: a row of the gate, then one of up, as vkf_matmul_params.is_gated needs them. */
 static vkf_status gated_linear(claimer *c, const vkf_model_stack_names *names, vkf_model_linear *out) {
   const vkf_model_stack *s = c->stack;
   linear_parts parts = {{whole(names->ffn_gate, s->d_ff), whole(names->ffn_in, s->d_ff)}, 2};
@@ -163,8 +162,7 @@ static vkf_status layer(claimer *c, const vkf_model_stack_names *names, vkf_mode
   return norm(c, s->norm_affine, names->ffn_norm, "ffn.norm", &out->ffn_norm);
 }
 
-/* Nothing computes a layer that is stored behind the last one: the configuration and the files contradict each other.
- */
+/* Refuses layers that are stored behind the last one: the configuration contradicts the files. */
 static vkf_status refuse_more_layers(vkf_net *net, const vkf_model_stack *stack, const char *layers,
                                      uint32_t n_stored) {
   const char *const prefixes[] = {layers, net->base != NULL && strncmp(layers, net->base, strlen(net->base)) == 0

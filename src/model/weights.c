@@ -1,4 +1,4 @@
-/* weights: tensors claimed by name, checked, and put together to the weights that plans refer to. See internal.h.
+/* weights: claims tensors by name, checks them and joins them to the weights that plans refer to. See internal.h.
  *
  * Invariant: a weight that was added can be loaded; `used` marks every tensor that was claimed or is known. */
 #include <stdarg.h>
@@ -7,12 +7,12 @@
 
 #include "model/internal.h"
 
-/* Buffers that transformers writes or once wrote beside the parameters: their endings. */
+/* Endings of the buffers that transformers writes, or once wrote, beside the parameters. */
 static const char *const buffers[] = {
     ".attn.bias",          ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", "embeddings.position_ids",
     ".rotary_emb.inv_freq"};
 
-/* The name, or what older versions of transformers called it. */
+/* Finds a tensor by its name, or by what older versions of transformers called it. */
 static const vkf_file_tensor *find_stored(const vkf_net *net, const char *name) {
   static const char *const endings[][2] = {{".weight", ".gamma"}, {".bias", ".beta"}};
   const vkf_file_tensor *found = vkf_file_tensors_find(net->tensors, name);
@@ -43,7 +43,7 @@ const char *vkf_model_first_of(const vkf_net *net, const char *const *names, siz
   return names[0];
 }
 
-/* Marks a tensor of the folder as used; true the first time. */
+/* Marks a tensor of the folder as used. Returns true the first time. */
 static bool mark(vkf_net *net, const vkf_file_tensor *tensor) {
   bool *used = &net->used[tensor - vkf_file_tensors_at(net->tensors, 0)];
   const bool is_first = !*used;
@@ -71,7 +71,7 @@ vkf_status vkf_model_mark_same(vkf_net *net, const char *name, const char *first
   return VKF_OK;
 }
 
-/* Of a folder that is still to be made: the tensor of this name and shape is wanted. */
+/* Adds a tensor of this name and shape to those that a folder that is still to be made needs. */
 static vkf_status want(vkf_net *net, const char *name, size_t rank, const size_t *shape, const vkf_file_tensor **out) {
   for (uint32_t i = 0; i < net->n_wanted; i++) {
     *out = net->wanted[i];
@@ -130,7 +130,7 @@ static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t c
   return VKF_OK;
 }
 
-/* Room for one more weight. */
+/* Makes room for one more weight. */
 static vkf_status grow(vkf_net *net) {
   size_t capacity = net->weights_capacity; /* of both arrays */
   vkf_weight_info *infos = vkf_env_grow(net->env, net->infos, &capacity, net->n_weights + 1, sizeof *infos);
@@ -193,7 +193,7 @@ vkf_status vkf_model_add_norm(vkf_net *net, const char *stem, uint32_t width, co
   return vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &source, 1, &out->bias, "%s.bias", name);
 }
 
-/* Of the parts in the file, if it is one for all. */
+/* Returns the format of the parts in the file, if all have the same; else f32. */
 static vkf_format stored_format(const vkf_model_weight *weight) {
   vkf_dtype dtype = weight->parts[0].tensor->dtype;
   for (uint32_t i = 1; i < weight->n_parts; i++)
@@ -231,7 +231,7 @@ vkf_status vkf_model_list_unused(vkf_net *net) {
   return VKF_OK;
 }
 
-/* Columns of the tensor become rows. The type of the tensor was checked when it was claimed, here and below. */
+/* Loads columns of the tensor as rows. The dtype was checked when the tensor was claimed, here and below. */
 static void load_transposed(const vkf_model_part *part, uint32_t columns, size_t first, size_t n, float *dst) {
   enum { CHUNK = 256 };
   const vkf_dtype dtype = part->tensor->dtype;
@@ -248,7 +248,7 @@ static void load_transposed(const vkf_model_part *part, uint32_t columns, size_t
   }
 }
 
-/* Rows of the part from `row` on, before `end`, that are side by side in the file; its rows are in groups. */
+/* Returns the rows of the part from `row` on, before `end` and in one group, which are side by side in the file. */
 static vkf_file_tensor rows_from(const vkf_model_part *part, uint32_t columns, size_t row, size_t end) {
   const size_t element = vkf_dtype_bytes(part->tensor->dtype), within = row % part->group_rows;
   const size_t at = part->first_row + row / part->group_rows * part->group_stride + within;
@@ -259,7 +259,7 @@ static vkf_file_tensor rows_from(const vkf_model_part *part, uint32_t columns, s
   return rows;
 }
 
-/* Rows [first, first + n) of the part. */
+/* Loads rows [first, first + n) of the part. */
 static void load_part(const vkf_model_part *part, uint32_t columns, size_t first, size_t n, void *dst) {
   if (part->is_transposed) {
     load_transposed(part, columns, first, n, dst);
@@ -274,7 +274,7 @@ static void load_part(const vkf_model_part *part, uint32_t columns, size_t first
   }
 }
 
-/* The same rows as they are in the file. */
+/* Copies the same rows as they are in the file. */
 static void copy_part(const vkf_model_part *part, uint32_t columns, size_t first, size_t n, void *dst) {
   char *at = dst;
   for (size_t row = first; row < first + n;) {
@@ -285,7 +285,7 @@ static void copy_part(const vkf_model_part *part, uint32_t columns, size_t first
   }
 }
 
-/* Rows [first, first + n) of the weight, part by part or in turns, as elements of `element` bytes. */
+/* Gets rows [first, first + n) of the weight by `part`, part by part or in turns, as elements of `element` bytes. */
 static void each_part(const vkf_net *net, uint32_t index, uint32_t first, uint32_t n, size_t element, void *dst,
                       void (*part)(const vkf_model_part *, uint32_t, size_t, size_t, void *)) {
   const vkf_model_weight *weight = &net->weights[index];
