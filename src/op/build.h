@@ -51,8 +51,7 @@ typedef struct vkf_build_node_params {
   vkf_build_operand out[VKF_MAX_OUTPUTS]; /* NONE: a new temporary */
   vkf_format format;                      /* of new temporaries for keys and values */
 } vkf_build_node_params;
-/* Adds a node. Returns the slot of its first output; if the first two are new temporaries, the second is the next slot.
- */
+/* Adds a node. Returns the slot of its first output. If the second is a new temporary as well, it is the next slot. */
 uint32_t vkf_build_node(vkf_build *b, const vkf_build_node_params *node);
 
 /* Adds a copy of *slot. */

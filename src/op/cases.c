@@ -210,7 +210,7 @@ static vkf_build_operand add_input(maker *m, uint32_t i, const vkf_operand_shape
   return vkf_build_slot_operand(vkf_build_slot(&m->b, &slot));
 }
 
-/* Names the node, and its output if it has one, after the case. Two outputs have names of their own. */
+/* Names the node and its only output after the case. If it has two outputs, each has its own name. */
 static const char *result_name(void *user, const char *name) {
   const maker *m = user;
   return strcmp(name, "result") ? vkf_arena_strdup(&m->run->arena, name) : m->c->name;

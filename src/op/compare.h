@@ -23,7 +23,7 @@ typedef struct vkf_call {
   const char *name;
   const vkf_params *params;
   const vkf_dims *dims;
-  bool reproducible; /* float32 in the order of the reproducible mode, instead of double; not while comparing */
+  bool reproducible; /* computes in float32 as the reproducible mode does, not in double; not for comparisons */
   vkf_view in[VKF_MAX_INPUTS];
   vkf_view out[VKF_MAX_OUTPUTS]; /* written */
   /* NULL, or for a comparison: arrays laid out as out[i] (same strides, as many elements as its storage). An element

@@ -164,7 +164,8 @@ enum {
  * strides. */
 
 typedef enum vkf_norm_kind { VKF_NORM_LAYER, VKF_NORM_RMS } vkf_norm_kind;
-/* y = x + residual (before) ; out = (y - mean) / sqrt(var + eps) * weight + bias (Ba et al. 2016), or y / rms * weight.
+/* y = x + residual; out = (y - mean) / sqrt(var + eps) * weight + bias (Ba et al. 2016), or with RMS
+ * y / sqrt(mean(y^2) + eps) * weight + bias (Zhang and Sennrich 2019).
  * A row has `groups` groups (0: one) of `width` columns, and each is normed by itself; weight and bias are
  * [groups*width], so heads of queries and heads of keys may have different ones (their weights repeated). The `rest`
  * columns behind the groups pass as y. x, residual and out have groups*width + rest columns. */
@@ -224,8 +225,7 @@ typedef struct vkf_logit_edit_params {
 } vkf_logit_edit_params;
 enum { VKF_LOGIT_EDIT_X, VKF_LOGIT_EDIT_OFFSETS, VKF_LOGIT_EDIT_EDITS };
 
-/* values [rows,k] descending, ids [rows,k]; equal values: the lower id first; NaN counts as larger than every number.
- */
+/* values [rows,k] descending, ids [rows,k]; equal values: the lower id first; NaN counts as larger than any number. */
 typedef struct vkf_top_k_params {
   vkf_dim rows;
   uint32_t width, k; /* 1 <= k <= width */

@@ -11,7 +11,7 @@
   X(EMBED, embed)                         /* ids > rows of a table, scaled, plus positions */                \
   X(MATMUL, matmul)                       /* x w^T + bias, activation, residual or gates */                  \
   X(ATTENTION, attention)                 /* softmax(cap(q k^T scale) + masks) v, no score matrix */         \
-  X(ATTENTION_WEIGHTS, attention_weights) /* the softmax of the same scores, for looking at */               \
+  X(ATTENTION_WEIGHTS, attention_weights) /* the softmax of the same scores, for inspection */               \
   X(NORM, norm)                           /* layer norm or RMS norm of rows */                               \
   X(APPEND, append)                       /* key and value columns of rows > head-major caches */            \
   X(GATHER, gather)                       /* rows by index */                                                \
@@ -19,7 +19,7 @@
   X(LOGIT_EDIT, logit_edit)               /* set, add or scale single logits, fill rows */                   \
   X(TOP_K, top_k)                         /* the k largest of a row with their ids, ties to the lowest id */ \
   X(ROPE, rope)                           /* rotary positions of the heads in rows */                        \
-  X(GATE, gate)                           /* act of one half of a row times the other; models: matmul */     \
+  X(GATE, gate)                           /* act of one half of a row times the other; models use matmul */  \
   X(RELATIVE_BIAS, relative_bias)         /* the additive bias of attention by bucketed distances */         \
   X(PATCHES, patches)                     /* images > rows of patches */
 

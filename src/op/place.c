@@ -31,7 +31,7 @@ static void extend(life *l, uint32_t node) {
   if (node > l->last) l->last = node;
 }
 
-/* Finds the lives [n_slots] of the slots. A slot that no node touches lives for the whole plan, which is safe. */
+/* Finds the life of each slot; lives [n_slots]. A slot that no node touches lives for the whole plan, which is safe. */
 static void find_lives(const vkf_plan *plan, bool keep_all, const vkf_placement *placements, life *lives) {
   for (uint32_t s = 0; s < plan->n_slots; s++) lives[s] = (life){.slot = s, .first = UINT32_MAX};
   for (uint32_t n = 0; n < plan->n_nodes; n++) {

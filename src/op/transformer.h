@@ -75,8 +75,7 @@ uint32_t vkf_block_norm_rows(vkf_build *b, const vkf_block_form *form, const cha
 uint32_t vkf_block_append(vkf_build *b, const vkf_block_form *form, const char *name, const vkf_block_stream *stream,
                           uint32_t x, uint32_t k_column, vkf_build_operand k, vkf_build_operand v);
 
-/* The sub-layers: y + f(norm(x)), or norm(y + f(x)). y is x, unless sub-layers are parallel; VKF_NO_SLOT: no residual.
- */
+/* The sub-layers: y + f(norm(x)) or norm(y + f(x)). y is x unless sub-layers are parallel; VKF_NO_SLOT: no residual. */
 uint32_t vkf_block_self_attention(vkf_build *b, const vkf_block_form *form, const vkf_block_stream *stream,
                                   const vkf_attention_layer *layer, const vkf_attention_inputs *inputs, uint32_t x,
                                   uint32_t y);

@@ -1,9 +1,7 @@
-/* append: copies key and value columns of rows to head-major caches; with rotary positions it turns keys and queries.
- */
+/* append: copies key and value columns of rows to head-major caches; turns keys and queries by rotary positions. */
 #include "ref/internal.h"
 
-/* The rows that columns are copied from: x, or x with its heads turned, with the exact value and bound of each number.
- */
+/* Rows that columns are copied from: x, or x with its heads turned, and the exact value and bound of each number. */
 typedef struct source {
   vkf_view rows;
   const double *exact, *bound; /* laid out as rows; NULL: the numbers are exact */

@@ -76,8 +76,7 @@ static bool find_weights(vkf_ref_query *q) {
   return any;
 }
 
-/* Returns what a weight may lose beside its relative error if it is multiplied by VKF_HALF_WEIGHT and rounded to f16.
- */
+/* Returns what a weight may lose beside its relative error if its product with VKF_HALF_WEIGHT is rounded to f16. */
 static double lost_weight(const vkf_ref_query *q, uint32_t s) {
   const double least = 0x1p-14 / (double)VKF_HALF_WEIGHT;
   if (!q->call->rounding->x_f16) return 0;

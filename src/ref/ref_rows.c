@@ -56,7 +56,7 @@ static double bound_log_sum(const vkf_rounding *r, const float *x, uint32_t widt
   for (uint32_t i = 0; i < width; i++) {
     double t = max - (double)x[i];
     if (!(t < INFINITY)) continue; /* exp(-inf) is exact */
-    /* exp(x - the part's maximum) exp(this - max): errors of two exp, whose arguments add up to t, and of a product. */
+    /* exp(x - m) exp(m - max), m the part's maximum: errors of two exp, whose arguments add up to t, and a product. */
     double scaled = r->scaled_parts ? vkf_ref_exp_error(r, 0) + r->u : 0;
     double own = expm1((r->u * t + vkf_ref_exp_error(r, t) + scaled) * (1 + 1e-4)), w = exp(-t);
     error += w * own + (r->scaled_parts ? 4 : 2) * r->tiny;

@@ -33,8 +33,7 @@ void vkf_ref_walk_finish(vkf_walk *walk);
 vkf_status vkf_ref_walk_keep_rows(vkf_walk *walk, vkf_dim dim, const uint32_t *rows, const vkf_dims *few);
 /* Compares node `index` and adds the result to *j. */
 vkf_status vkf_ref_walk_node(vkf_walk *walk, uint32_t index, vkf_comparison *j);
-/* Logs a warning if j, of node `index` alone, is over its bound. where: the part of the run that the node belongs to.
- */
+/* Logs a warning if j, of node `index` alone, is over its bound. where: the part of the run that the node is in. */
 void vkf_ref_walk_warn(const vkf_walk *walk, uint32_t index, const vkf_comparison *j, const char *where);
 /* Gives the worst element of j, of node `index` alone, and its place in the tensor of the run (j has its place at
  * capacity strides, among the rows that were kept). */

@@ -243,7 +243,7 @@ static vkop_pools *pools_of(vkf_program *p, const vkf_slot *slot) {
                                                              : &p->temps;
 }
 
-/* Sizes every slot and places all but the temporaries, whose sizes it gives in temp; sizes scratch memory. */
+/* Sizes slots and scratch memory. Places all slots but the temporaries, whose sizes it gives in temp. */
 static vkf_status place_fixed(vkf_program *p, uint64_t align, vkf_placement *temp, vkf_placement *scratch) {
   uint64_t dims;
   VKF_CALL(vkf_vkop_pools_add(&p->inputs, align, &dims)); /* they come first in the step buffer, then spans */

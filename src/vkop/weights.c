@@ -7,8 +7,7 @@
 
 #include "vkop/internal.h"
 
-/* The rows of a shard are a multiple of this, the columns of the largest tile, and of those that are packed together.
- */
+/* A shard's rows are a multiple of this, the columns of the largest tile, and of those that are packed together. */
 #define VKF_PART_ROWS 128
 /* The size of a pool, unless a shard is larger; small enough for devices that limit an allocation. */
 #define POOL_BYTES (UINT64_C(64) << 20)
