@@ -96,7 +96,7 @@ vkf_status vkf_task_align(vkf_aligner *a, vkf_arena *arena, const vkf_part *sour
   if (!ids) VKF_TRY(VKF_ERROR_MEMORY);
   int32_t *fed = ids + n * S;
   for (size_t i = 0; i < n * S; i++) ids[i] = source->ids[i % S];
-  for (size_t i = 0; i < n * T; i++) /* what follows the end is not read */
+  for (size_t i = 0; i < n * T; i++) /* padding behind the end is not read */
     fed[i] = targets[i / T].ids[VKF_MIN(i % T, targets[i / T].n - 1)];
   const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {n, S}, ids}, {"decoder_input_ids", VKF_I32, 2, {n, T}, fed}};
   VKF_TRY(vkf_engine_run_output(&a->session, inputs, VKF_COUNT(inputs), VKF_RUN_ATTENTIONS, &pass));

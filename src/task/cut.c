@@ -17,7 +17,7 @@ bool vkf_task_is_blank(const char *text) {
 }
 
 vkf_status vkf_task_part_ids(const vkf_parts *p, const char *text, size_t n, vkf_text_ids *out) {
-  vkf_text_tokenizer *tokenizer = p->session->model->tokenizer.text; /* vkf_task_parts_make() has its lock */
+  vkf_text_tokenizer *tokenizer = p->session->model->tokenizer.text; /* the caller has its lock */
   if (p->rules.are_targets) VKF_CALL(vkf_text_tokenizer_of_targets(tokenizer, &tokenizer));
   if (!p->rules.prefix) return vkf_text_tokenizer_encode(tokenizer, text, n, true, out);
   vkf_text whole;

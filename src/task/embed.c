@@ -203,7 +203,7 @@ static vkf_status embed(embedder *e, const char *const *texts, size_t n, vkf_res
   e->width = info->d_model;
   VKF_CALL(
       vkf_task_embed_config_read(e->session->env, &info->source, e->params.pooling, e->params.similarity, &e->config));
-  const size_t size = e->config.n_poolings * e->width; /* of what poolings give */
+  const size_t size = e->config.n_poolings * e->width; /* numbers that the poolings of a text give */
   if (e->config.dense && e->config.dense->n_in != size)
     return vkf_env_fail(e->session->env, VKF_ERROR_FORMAT,
                         "%s: expected a Dense for %zu numbers, as %s, found one for %u", info->name, size,

@@ -85,7 +85,7 @@ static vkf_status refuse_long(vkf_parts *p, size_t index, size_t n_ids) {
 
 static vkf_status add_pair(vkf_parts *p, size_t index, const char *const texts[2]) {
   const bool is_cut = p->rules.long_texts == VKF_LONG_TRUNCATE;
-  vkf_text_tokenizer *tokenizer = p->session->model->tokenizer.text; /* vkf_task_parts_make() has its lock */
+  vkf_text_tokenizer *tokenizer = p->session->model->tokenizer.text; /* the caller has its lock */
   vkf_text_ids ids, types;
   vkf_text_ids_init(&ids, p->session->env);
   vkf_text_ids_init(&types, p->session->env);
