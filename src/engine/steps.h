@@ -46,7 +46,7 @@ typedef struct vkf_steps {
   uint32_t width, n_vocab;             /* of a row of values, of logits */
   float *values;                       /* [R][width]; NULL: only logits are asked for */
   int32_t *top_ids;                    /* [R][width] of candidates */
-  vkf_short_head *short_head;          /* NULL: the head has all its rows; then also: */
+  vkf_short_head *short_head;          /* NULL: the head has all its rows, and the next three are not used */
   const vkf_cached_plan *short_plan;   /* the plan whose memory has the rows of the head; NULL: none */
   uint32_t *places;                    /* [most_rows]: of rows, or of ids whose scores are wanted */
   vkf_logit_edit *edits;               /* [request.max_edits]: by column */

@@ -57,8 +57,8 @@ static vkf_status open_tokenizer(vkf_env *env, const vkf_file_source *source, vk
   VKF_TRY(open_file(&opened, "config.json", &files.config));
   if (!files.tokenizer.data) VKF_TRY(open_older(&opened, &files));
   st = vkf_text_tokenizer_create(env, &files, out);
-  /* A model can run on ids without its tokenizer, so a missing or unknown tokenizer is an error only when texts come.
-   * */
+  /* A model can run on ids alone, so a missing tokenizer, or an older one that is not supported, is an error only when
+   * texts come. */
   if (st == VKF_ERROR_FILE || (st == VKF_ERROR_UNSUPPORTED && !files.tokenizer.data)) {
     vkf_text text;
     char message[sizeof env->message];

@@ -104,7 +104,7 @@ static vkf_status map_gemma(vkf_net *net, vkf_file_value config, vkf_model_stack
   return VKF_OK;
 }
 
-/* Queries, keys and values are one tensor, gates and what they multiply another. */
+/* Queries, keys and values are one tensor; gates and what they multiply are another. */
 static void map_phi3(vkf_model_stack_names *names) {
   names->self.packed = "self_attn.qkv_proj.";
   names->ffn_gate = names->ffn_in = "mlp.gate_up_proj.";

@@ -138,7 +138,7 @@ vkf_status vkf_model_map_t5(vkf_net *net, vkf_file_value config) {
   VKF_CALL(embeddings(net, config));
   VKF_CALL(map_stack(net, encoder, encoder_names));
   VKF_CALL(map_stack(net, decoder, decoder_names));
-  /* in old folders, never read */
+  /* stored in old folders, never read */
   vkf_model_mark_known(net, "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
   return VKF_OK;
 }

@@ -86,7 +86,7 @@ typedef struct vkf_model_stack {
   vkf_model_position_ids position_ids;
   uint32_t position_offset;
   uint32_t n_positions;           /* rows of the learned table */
-  uint32_t table, position_table; /* weights; position_table where positions are learned */
+  uint32_t table, position_table; /* weights; position_table if positions are learned */
   uint32_t n_types, type_table;   /* 0: no token types */
   vkf_model_norm embed_norm;      /* VKF_NO_WEIGHT: none, here and below */
   vkf_model_linear embed_in;      /* from the width of the table to D; positions are added where their width fits */
@@ -374,7 +374,7 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
 typedef struct vkf_model_rotary_rules {
   double theta, part;     /* defaults; part: of a head that turns */
   bool turns_whole_heads; /* whatever partial_rotary_factor says, as in transformers' LLaMA */
-  bool is_phi3; /* longrope alone, also called su and yarn; original positions: 4096 if config.json lacks them */
+  bool is_phi3; /* longrope only, also called su and yarn; original positions: 4096 if config.json lacks them */
 } vkf_model_rotary_rules;
 /* Reads the stack's rotary positions from rope_parameters (transformers 5), or rope_theta and rope_scaling (4).
  * longrope lowers net->info.max_positions to the original positions. Set max_positions and the head widths first. */

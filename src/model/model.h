@@ -20,7 +20,7 @@ typedef struct vkf_net vkf_net;
 /* Returns "encoder-decoder", "encoder" or "decoder"; NULL: there is no such architecture. */
 const char *vkf_model_architecture_name(vkf_architecture architecture);
 
-/* Strings belong to the net. Where there are two stacks, n_heads and d_ff are the encoder's. */
+/* Strings belong to the net. With two stacks, n_heads and d_ff are the encoder's. */
 typedef struct vkf_net_info {
   vkf_file_source source;
   const char *name;   /* of the source, for messages */
@@ -81,15 +81,16 @@ vkf_status vkf_model_folder_make(vkf_env *env, const char *config_path, const ch
 /* ---- plans ------------------------------------------------------------------------------------------------------- */
 
 /* ENCODE: source ids to the encoder's last states, in the dimensions B and S. Blocks "embed", "encoder.0" ...,
- *   "encoder.norm" (where there is a final norm), then "cross" (encoder-decoders: the cross keys and values of every
- *   decoder layer into the state) or "head" (encoders with a head, over all BS rows).
- *   Its batches are packed (op.h). Inputs SPANS, CROSS_PLACES (with "cross"), IDS, POSITIONS (if there are positions),
- *   MASK (if requested: needed only where it has holes between tokens).
+ *   "encoder.norm" (if there is a final norm), then "cross" (encoder-decoders: the cross keys and values of every
+ *   decoder layer into the state) or "head" (encoders with a head, over all BS rows or the first of each sequence).
+ *   Batches are packed (op.h). Inputs SPANS, CROSS_PLACES (with "cross"), IDS or PIXELS, POSITIONS and TYPES (if there
+ *   are any), OUT_ROWS (if the head reads first rows), MASK (if requested: needed only if it has holes between tokens).
  * DECODE: target ids to logits or candidates, in the dimensions R, T, PAST (and B, S for the cross keys). Blocks
- *   "embed", "decoder.0" ..., "head" (final norm, gather, logits, log-softmax, edits, top-k, whatever there is of it).
+ *   "embed", "decoder.0" ..., "head" (those that apply of final norm, gather, logits, log-softmax, edits, top-k).
  *   A full pass is PAST 0 and T the length; a cached step is T 1. Batches are packed here, too.
- *   Inputs TARGET_SPANS, CROSS_SPANS, TARGET_IDS, TARGET_POSITIONS; if requested TARGET_MASK (needed only where it has
- *   holes between tokens), ANCESTRY, MASK (of the source, for cross-attention), OUT_ROWS, EDIT_OFFSETS, EDITS. */
+ *   Inputs TARGET_SPANS, CROSS_SPANS, TARGET_IDS, TARGET_POSITIONS; if requested TARGET_MASK (needed only if it has
+ *   holes between tokens), ANCESTRY, MASK (of the source, for cross-attention), OUT_ROWS, SHORT_HEAD, SHORT_MASK,
+ *   EDIT_OFFSETS, EDITS. */
 
 /* The `index` of a VKF_SLOT_STATE: the caches of a decoder layer, named "state.decoder.<layer>.self.k" and so on.
  * self: [R][kv heads][past+T][width], cross: [B][kv heads][S][width], extents at capacity: all plans that share a state
@@ -108,18 +109,18 @@ typedef enum vkf_state_part {
  *   encoder-decoder, DECODE   decoder_hidden_states.N, decoder_attentions.N, cross_attentions.N
  *   the same without a head   last_hidden_state as well
  *   one stack                 last_hidden_state, hidden_states.N, attentions.N
- * hidden_states.0 are the embeddings, the last ones are those after the final norm. A slot has one name: the last of
- * hidden_states.N is not repeated where it is the last_hidden_state (vkf_model_second_name() gives its other name).
- * States are packed rows [rows, D]; attentions are [sequences][H][queries][keys]. Projections, which transformers does
- * not put out, are packed rows: encoder_projections.N, decoder_projections.N, of one stack projections.N: the heads of
- * queries, of keys and of values side by side, as the attention of layer N reads them; cross_queries.N of DECODE, and
- * cross_keys_values.N of ENCODE. With them, of a stack whose scores have a bias, encoder_position_bias,
- * decoder_position_bias or position_bias [H][distances], from the farthest key before a query on; with .N where each
- * layer has its own. */
+ * hidden_states.0 are the embeddings, the last ones are those after the final norm (of ViT before it). A slot has one
+ * name: the last of hidden_states.N is not repeated if it is the last_hidden_state (vkf_model_second_name() gives its
+ * other name). States are packed rows [rows, D]; attentions are [sequences][H][queries][keys]. Projections, which
+ * transformers does not output, are packed rows: encoder_projections.N, decoder_projections.N, of one stack
+ * projections.N: the heads of queries, of keys and of values side by side, as the attention of layer N reads them;
+ * cross_queries.N of DECODE, and cross_keys_values.N of ENCODE. With them, of a stack whose scores have a bias,
+ * encoder_position_bias, decoder_position_bias or position_bias [H][distances], from the farthest key before a query
+ * on; with .N where each layer has its own. */
 typedef struct vkf_plan_request {
   vkf_stage stage;
   vkf_sizes capacity;     /* past: cached positions beyond T, so that a cache holds past + T; out: rows of the head */
-  bool hidden_states;     /* output them, and last_hidden_state where the table above has it */
+  bool hidden_states;     /* output them, and last_hidden_state if the table above has it */
   bool last_hidden_state; /* output it alone; nothing in DECODE of an encoder-decoder with a head */
   bool layer_logits;      /* output "layer_logits.N" [rows, V]: what final norm and head make of hidden_states.N; of the
                              last layer that are the logits */
@@ -132,10 +133,10 @@ typedef struct vkf_plan_request {
                              their number */
   uint32_t short_head;    /* 0: the head has all its rows; else so many of them, VKF_INPUT_SHORT_HEAD and _MASK: V is
                              this number, and ids are columns */
-  bool logits;            /* output "logits" [rows, V], as they leave the head, before the four that follow */
+  bool logits;            /* output "logits" [rows, V], as they leave the head, before the steps below */
   bool log_softmax;
   uint32_t max_edits; /* 0: no edits; they come after the log-softmax */
-  uint32_t row_edits; /* of these for a row at most; 0: all */
+  uint32_t row_edits; /* the most of these for one row; 0: all */
   bool renormalize;   /* a log-softmax of what the edits leave */
   uint32_t top_k;     /* 0: none; else outputs "top_values" [rows, top_k] and "top_ids". At most target_vocab. If 0 and
                          there are edits or a log-softmax, their result is the output "scores" [rows, V] */
@@ -165,7 +166,7 @@ typedef enum vkf_model_position_kind {
   VKF_POSITION_INTERLEAVED, /* sinusoids: even columns sines, odd columns cosines (Vaswani et al. 2017, section 3.5) */
   VKF_POSITION_HALVES,      /* the same numbers, all sines first */
   VKF_POSITION_STRETCHED,   /* halves with the exponents i / (D/2 - 1), so that the last one is 1 (tensor2tensor) */
-  VKF_POSITION_ROTARY       /* queries and keys are turned, nothing is added */
+  VKF_POSITION_ROTARY       /* queries and keys are turned; nothing is added */
 } vkf_model_position_kind;
 
 /* Fills table [n][width] with the sinusoids of the positions 0 .. n-1, computed in double. */
