@@ -1,16 +1,16 @@
-/* Awake: keeps the host's cores from sleeping while the threads of a CPU driver compute.
+/* awake: keeps the host's cores from sleeping while the threads of a CPU driver compute.
  *
- * The threads of lavapipe wait for each other behind each dispatch. A core without work goes to sleep, and in some
- * virtual machines it is slow to wake: matmuls took up to twice as long (docs/SPEED.md, "Cores that stay awake"). There
- * each core gets a thread that spins, at a priority (SCHED_IDLE) at which every other thread takes its place. They spin
- * from a submit until shortly after the host has waited for it, and sleep otherwise.
+ * lavapipe's threads wait for each other after each dispatch. A core without work goes to sleep, and in some virtual
+ * machines it wakes slowly: matmuls took up to twice as long (docs/SPEED.md, "Cores that stay awake"). There each core
+ * gets a thread that spins, at a priority (SCHED_IDLE) that gives way to every other thread. These threads spin from a
+ * submit until shortly after the host has waited for it, and sleep otherwise.
  *
- * In other machines a core that spins is slower to come than one that sleeps, and prompts took twice as long. So a
- * device that has computed for TRIAL_BEHIND_NS tries both, and has these threads only if they gain something.
+ * On other machines a core that spins responds later than one that sleeps, and prompts took twice as long. So a device
+ * that has computed for TRIAL_BEHIND_NS tries both, and keeps these threads only if they help.
  *
- * Owns these threads. None are started where they would take time from somebody: with fewer driver threads than cores,
- * where the system limits the time of the process (a quota of its cgroup), and where the process has a low priority
- * itself. Invariant: none is left when destroy() returns.
+ * Owns these threads. Starts none if they would take time from somebody: with fewer driver threads than cores, if the
+ * system limits the time of the process (a quota of its cgroup), or if the process itself has a low priority.
+ * Invariant: none is left when destroy() returns.
  */
 #define _GNU_SOURCE /* SCHED_IDLE, pthread_setaffinity_np, gettid */
 #include <errno.h>
@@ -29,27 +29,27 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MAX_CORES = 32 /* as many threads as lavapipe has at most */ };
-#define SUBMIT_NS (UINT64_C(1000) * 1000 * 1000) /* a wait asks again before that */
+enum { MAX_CORES = 32 /* lavapipe has at most so many threads */ };
+#define SUBMIT_NS (UINT64_C(1000) * 1000 * 1000) /* a wait renews it */
 #define LINGER_NS (UINT64_C(1000) * 1000)        /* between the submits of two steps */
-enum { LOOKS = 64 /* pauses between two looks at the clock */ };
-#define TRIAL_BEHIND_NS (UINT64_C(100) * 1000 * 1000) /* of work */
+enum { LOOKS = 64 /* pauses between two reads of the clock */ };
+#define TRIAL_BEHIND_NS (UINT64_C(100) * 1000 * 1000) /* of computing */
 enum { TRIALS = 3 };
-#define GAIN 0.95 /* of the time without them, at most */
+#define GAIN 0.95 /* rounds with them take at most this part of the time without */
 
 typedef struct spinner {
   struct vkf_gpu_awake *awake;
   pthread_t thread;
-  _Atomic pid_t id; /* 0: it has not begun, or must not run at SCHED_IDLE and has ended */
+  _Atomic pid_t id; /* 0: it has not begun, or could not run at SCHED_IDLE and has ended */
   int core;
 } spinner;
 
 struct vkf_gpu_awake {
   vkf_env *env;
   cpu_set_t cores;
-  _Atomic bool is_decided;    /* whether to have spinners: somebody does it, or has done it */
+  _Atomic bool is_decided;    /* somebody decides, or has decided, whether to have spinners */
   _Atomic uint64_t begin_ns;  /* of the submits that are pending */
-  _Atomic uint64_t busy_ns;   /* with submits pending, before begin_ns */
+  _Atomic uint64_t busy_ns;   /* time with submits pending, before begin_ns */
   _Atomic uint64_t until_ns;  /* of vkf_clock_ns(): they spin until then */
   _Atomic uint32_t n_pending; /* submits that nobody has waited for */
   _Atomic uint32_t n_asleep;
@@ -75,7 +75,7 @@ static void *spin(void *user) {
   cpu_set_t core;
   CPU_ZERO(&core);
   CPU_SET(own->core, &core);
-  own->id = gettid(); /* while its priority is not low: on a busy core it may take a second to come to the next line */
+  own->id = gettid(); /* before its priority is low: then a busy core may delay the next line by a second */
   if (pthread_setschedparam(pthread_self(), SCHED_IDLE, &none) != 0 ||
       pthread_setaffinity_np(pthread_self(), sizeof core, &core) != 0) {
     own->id = 0;
@@ -85,7 +85,7 @@ static void *spin(void *user) {
     while (vkf_clock_ns() < a->until_ns)
       for (int i = 0; i < LOOKS; i++) pause_core();
     pthread_mutex_lock(&a->lock);
-    a->n_asleep++; /* before the look at the time: who sets that later sees that somebody sleeps */
+    a->n_asleep++; /* before it reads until_ns: who sets that later sees that somebody sleeps */
     while (!a->ends && vkf_clock_ns() >= a->until_ns) pthread_cond_wait(&a->rise, &a->lock);
     a->n_asleep--;
     pthread_mutex_unlock(&a->lock);
@@ -93,7 +93,7 @@ static void *spin(void *user) {
   return NULL;
 }
 
-/* Whether the file of a cgroup limits its time: "max 100000" and -1 do not. */
+/* Whether this file of a cgroup limits its time: "max 100000" and -1 do not. */
 static bool has_quota(const char *path) {
   char text[64] = "";
   FILE *f = fopen(path, "r");
@@ -103,7 +103,7 @@ static bool has_quota(const char *path) {
   return was_read && text[0] >= '0' && text[0] <= '9';
 }
 
-/* The process' own cgroup and those above it, as far as they can be seen. */
+/* Whether the process's cgroup or one above it, if visible, limits its time. */
 static bool is_limited(void) {
   char line[PATH_MAX], path[PATH_MAX + 64];
   FILE *f = fopen("/proc/self/cgroup", "r");
@@ -122,7 +122,7 @@ static bool is_limited(void) {
   return limited;
 }
 
-/* Whether the driver's threads, which inherit the caller's priority, stand far above SCHED_IDLE. Linux shares a core by
+/* Whether the driver's threads, which inherit the caller's priority, are far above SCHED_IDLE. Linux shares a core by
  * weights: 1024 at nice 0, 110 at nice 10, 15 at nice 19, 3 for SCHED_IDLE. */
 static bool is_above(void) {
   enum { NICEST = 10 };
@@ -131,7 +131,7 @@ static bool is_above(void) {
   return sched_getscheduler(0) != SCHED_IDLE && errno == 0 && nice <= NICEST;
 }
 
-/* The driver reads the same variables. */
+/* Whether to have spinners here, if they help. lavapipe reads LP_NUM_THREADS, too. */
 static bool is_wanted(const vkf_caps *caps, const cpu_set_t *cores) {
   const char *threads = getenv("LP_NUM_THREADS"), *asked = getenv("VKF_KEEP_AWAKE");
   const int n = CPU_COUNT(cores);
@@ -140,7 +140,7 @@ static bool is_wanted(const vkf_caps *caps, const cpu_set_t *cores) {
   return (!threads || atoi(threads) >= n) && is_above() && !is_limited();
 }
 
-/* A thread for each core. */
+/* Starts a thread for each core. */
 static void start(vkf_gpu_awake *a) {
   for (int core = 0; core < CPU_SETSIZE; core++) {
     spinner *s = &a->spinners[a->n_spinners];
@@ -159,9 +159,8 @@ static void spin_until(vkf_gpu_awake *a, uint64_t ns) {
   pthread_mutex_unlock(&a->lock);
 }
 
-/* Brings all threads to this thread's core, which is free while this thread waits for their end: on a core that others
- * keep busy an end would take a second or more. If the system lets this process raise a priority, they get the usual
- * one, too. */
+/* Moves all spinners to this thread's core, which is free while this thread waits for their end: on a core that others
+ * keep busy they would take a second or more to end. Also raises them to the usual priority if the system allows it. */
 static void come_here(vkf_gpu_awake *a) {
   const struct sched_param usual = {0};
   cpu_set_t here;
@@ -178,7 +177,7 @@ static void come_here(vkf_gpu_awake *a) {
 }
 
 static void stop(vkf_gpu_awake *a) {
-  come_here(a); /* while all that have an id live */
+  come_here(a); /* while all threads with an id are alive */
   a->ends = true;
   spin_until(a, 0);
   for (uint32_t i = 0; i < a->n_spinners; i++) pthread_join(a->spinners[i].thread, NULL);
@@ -187,7 +186,7 @@ static void stop(vkf_gpu_awake *a) {
 
 /* ---- whether they gain something --------------------------------------------------------------------------------- */
 
-/* The least times are those that other processes disturbed least. */
+/* Compares the least times, which other processes disturbed least. */
 void vkf_gpu_awake_decide(vkf_gpu_awake *a, vkf_env *env, uint64_t (*round_ns)(void)) {
   uint64_t without = UINT64_MAX, with = UINT64_MAX;
   for (int i = 0; i < TRIALS; i++) {

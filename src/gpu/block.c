@@ -15,8 +15,8 @@
 
 /* ---- barriers ---------------------------------------------------------------------------------------------------- */
 
-/* first: block->first_recent for an access of a shader, because barriers order it after earlier entries; 0 for the read
- * of a grid, which they do not order. */
+/* Whether an access conflicts with an earlier one. first: block->first_recent for an access by a shader, because
+ * barriers order it after earlier entries; 0 for the read of a grid, which not every barrier orders. */
 static bool conflicts(const vkf_gpu_block *block, size_t first, const vkf_gpu_access *access) {
   for (size_t i = first; i < block->n_recent; ++i) {
     const vkf_gpu_recent *r = &block->recent[i];
@@ -36,7 +36,7 @@ static vkf_status remember(vkf_gpu_block *block, const vkf_gpu_access *access) {
   return VKF_OK;
 }
 
-/* Lists a pipeline that has not run yet; only once for dispatches of one pipeline that follow each other. */
+/* Lists a pipeline that has not run yet. Adjacent dispatches of one pipeline list it once. */
 static vkf_status note_fresh(vkf_gpu_block *block, vkf_gpu_pipeline *pipeline) {
   if (pipeline->has_run || (block->n_fresh > 0 && block->fresh[block->n_fresh - 1] == pipeline)) return VKF_OK;
   vkf_gpu_pipeline **fresh =
@@ -54,7 +54,7 @@ static void barrier(vkf_gpu_block *block, uint32_t by) {
   block->first_recent = block->n_recent;
 }
 
-/* The read of the grid by the dispatch itself. */
+/* Returns the dispatch's own read of its grid. */
 static vkf_gpu_access grid_access(const vkf_gpu_dispatch *dispatch) {
   return (vkf_gpu_access){.buffer = dispatch->grid_buffer,
                           .begin = dispatch->grid_offset,
@@ -219,7 +219,7 @@ vkf_status vkf_gpu_block_dispatch(vkf_gpu_block *block, const vkf_gpu_dispatch *
   block->n_dispatches++;
   block->n_indirect += dispatch->grid_buffer != NULL;
 done:
-  /* An ended block that is offered another dispatch stays what it was. */
+  /* A dispatch into an ended block is refused and does not change it. */
   if (st != VKF_OK && block->state == VKF_GPU_BLOCK_RECORDING) block->state = VKF_GPU_BLOCK_FAILED;
   return st;
 }

@@ -22,24 +22,24 @@ struct vkf_gpu_block {
   vkf_gpu_block_state state;
   VkCommandBuffer commands;
   vkf_gpu_sets sets;
-  vkf_arena labels; /* of dispatches, kept where they are timed */
+  vkf_arena labels; /* of dispatches that are timed */
 
   vkf_gpu_recent *recent;
   size_t n_recent, recent_capacity;
-  size_t first_recent; /* since the last barrier */
+  size_t first_recent; /* the first since the last barrier */
   uint32_t n_dispatches, n_indirect, n_barriers;
   bool logged;
-  vkf_gpu_log log; /* one run of the block */
+  vkf_gpu_log log; /* of one run of the block */
 
   VkQueryPool queries; /* query 0: the begin; 1: the end; 2 + i: the end of dispatch i */
   uint32_t max_timed;
   const char **timed_labels; /* [max_timed] */
 
-  vkf_gpu_pipeline **fresh; /* that had not run when they were recorded; none after the first submit */
+  vkf_gpu_pipeline **fresh; /* those that had not run when recorded; none after the first submit */
   size_t n_fresh, fresh_capacity;
 
   uint64_t n_submits, pending_serial; /* pending if over device->completed */
-  bool listed;                        /* in the submit that is being put together */
+  bool listed;                        /* in the submit that is being assembled */
 };
 
 #endif

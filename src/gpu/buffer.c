@@ -28,7 +28,7 @@ static VkResult create_handle(vkf_gpu_buffer *buffer) {
   return device->vk.CreateBuffer(device->handle, &info, NULL, &buffer->handle);
 }
 
-/* Destroys the handle and frees the memory; the buffer is then as before they were made. */
+/* Destroys the handle and frees the memory; the buffer may get new ones. */
 static void release(vkf_gpu_buffer *buffer) {
   vkf_gpu_device *device = buffer->device;
   if (buffer->handle) device->vk.DestroyBuffer(device->handle, buffer->handle, NULL);
@@ -40,7 +40,7 @@ static void release(vkf_gpu_buffer *buffer) {
   vkf_gpu_large_pages_free(buffer);
 }
 
-/* The buffer in memory of ours, which it has. */
+/* Creates the handle in memory of ours, which the buffer has. Returns false if the driver refuses. */
 static bool create_in_ours(vkf_gpu_buffer *buffer) {
   if (create_handle(buffer) == VK_SUCCESS && vkf_gpu_large_pages_bind(buffer)) return true;
   release(buffer);
@@ -57,7 +57,7 @@ static VkResult allocate_of_type(vkf_gpu_buffer *buffer, uint64_t bytes, uint32_
                                .allocationSize = bytes,
                                .memoryTypeIndex = type};
   if (bytes > properties->memoryHeaps[properties->memoryTypes[type].heapIndex].size)
-    return VK_ERROR_OUT_OF_DEVICE_MEMORY; /* to ask for it would be against the rules */
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY; /* Vulkan forbids asking for more */
   return device->vk.AllocateMemory(device->handle, &info, NULL, &buffer->memory);
 }
 
@@ -65,9 +65,9 @@ static bool is_of_device(vkf_gpu_memory memory) {
   return memory == VKF_GPU_MEMORY_DEVICE || memory == VKF_GPU_MEMORY_LARGE;
 }
 
-/* If a heap is full, tries the memory types of others: the part of a card's memory that the host sees, too, has only
- * 256 MiB on many cards. But memory that the device works on stays in its own heap, except on integrated GPUs. *offset:
- * where in the memory the buffer begins. */
+/* If a heap is full, tries memory types of other heaps: the part of a card's memory that the host can see has only 256
+ * MiB on many cards. But memory for the device stays in its own heap, except on integrated GPUs. *offset: where the
+ * buffer begins in the memory. */
 static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *mapped, uint64_t *offset) {
   vkf_gpu_device *device = buffer->device;
   const VkPhysicalDeviceMemoryProperties *properties = &device->memory_properties;
@@ -100,7 +100,7 @@ static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *
   return VKF_OK;
 }
 
-/* The buffer with memory that the driver takes. */
+/* Creates the handle, with memory from the driver. */
 static vkf_status create_with_memory(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
   vkf_gpu_device *device = buffer->device;
   bool mapped = false;
@@ -123,7 +123,7 @@ static void count(vkf_gpu_buffer *buffer) {
   buffer->is_counted = true;
 }
 
-/* Without handle and memory. */
+/* Begins a buffer, without handle and memory. */
 static vkf_status begin(vkf_gpu_device *device, const char *name, uint64_t bytes, vkf_gpu_buffer **out) {
   VKF_CALL(vkf_gpu_device_alive(device));
   if (bytes == 0)
@@ -141,7 +141,7 @@ static vkf_status begin(vkf_gpu_device *device, const char *name, uint64_t bytes
   return VKF_OK;
 }
 
-/* With both. */
+/* Ends making a buffer that has handle and memory: counts it and gets its address. */
 static void end(vkf_gpu_buffer *buffer) {
   vkf_gpu_device *device = buffer->device;
   count(buffer);

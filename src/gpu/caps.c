@@ -46,16 +46,16 @@ void vkf_gpu_extensions_finish(vkf_env *env, vkf_gpu_extensions *extensions) {
   memset(extensions, 0, sizeof(*extensions));
 }
 
-/* lavapipe from Mesa 26 on turns loads at uniform addresses into scalar loads; 22.3 does not. Between them nothing was
- * measured. */
+/* lavapipe from Mesa 26 on turns loads at uniform addresses into scalar loads; 22.3 does not. Nothing was measured
+ * between them. */
 #define UNIFORM_LOADS_LAVAPIPE (26u << 22)
 
 /* llvmpipe's shaders had a counter of loop turns, so that none runs forever (LP_MAX_TGSI_LOOP_ITERATIONS): Mesa 22.3
- * has it, 26 does not. Between them nothing was measured. */
+ * has it, 26 does not. Nothing was measured between them. */
 #define LIMITLESS_LOOPS_LAVAPIPE (26u << 22)
 #define LAVAPIPE_LOOP_TURNS 65535
 
-/* "llvmpipe (LLVM 15.0.6, 256 bits)": the number before " bits". */
+/* Returns the number before " bits" in "llvmpipe (LLVM 15.0.6, 256 bits)". */
 uint32_t vkf_gpu_caps_vector_bits(const char *device_name) {
   const char *end = strstr(device_name, " bits");
   if (!end) return 0;
@@ -102,7 +102,7 @@ static void fill_memory(vkf_caps *caps, const VkPhysicalDeviceMemoryProperties *
   for (uint32_t i = 0; i < memory->memoryHeapCount; ++i)
     if (memory->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
       caps->memory_bytes = VKF_MAX(caps->memory_bytes, memory->memoryHeaps[i].size);
-  /* Software drivers take the host's, and some say 2 GiB, which is what they give at once. */
+  /* Software drivers use the host's memory; some report 2 GiB, their limit for one allocation. */
   if (caps->kind == VKF_DEVICE_CPU) caps->memory_bytes = VKF_MAX(caps->memory_bytes, vkf_host_bytes());
   uint32_t type = vkf_gpu_memory_type(memory, UINT32_MAX, caps->kind, VKF_GPU_MEMORY_DEVICE);
   caps->host_visible = type != UINT32_MAX && vkf_gpu_memory_is_mapped(memory->memoryTypes[type].propertyFlags);
@@ -148,7 +148,8 @@ static void fill_timestamps(vkf_caps *caps, const vkf_vk_instance *vk, VkPhysica
   caps->timestamp_ns = caps->timestamps ? period_ns : 0;
 }
 
-/* The shapes of f16 products added up in float32, as far as there is room; kernels are written for some of them. */
+/* Lists the shapes of f16 products that are added up in float32, as many as fit; kernels are written for some of
+ * them. */
 static void fill_matrix_shapes(vkf_caps *caps, const vkf_vk_instance *vk, VkPhysicalDevice handle,
                                const vkf_gpu_extensions *extensions) {
 #ifdef VKF_HAS_COOPMAT
@@ -176,9 +177,9 @@ enum { INTEL = 0x8086, APPLE = 0x106b, NVIDIA = 0x10de };
 /* VK_DRIVER_ID_MESA_HONEYKRISP, which older headers do not have. */
 enum { HONEYKRISP = 26 };
 
-/* How many numbers compilers hold without spilling, beside addresses and loop counters, as found with Mesa's compilers
- * for these vendors' chips (scripts/farm). Intel's come from its manuals: a thread has 128 registers, which hold a
- * number each for the lanes of the smallest subgroup. */
+/* Returns how many numbers compilers can keep in registers without spilling, beside addresses and loop counters, as
+ * found with Mesa's compilers for these vendors' chips (scripts/farm). Intel's come from its manuals: a thread has 128
+ * registers, each of which holds a number for every lane of the smallest subgroup. */
 static uint32_t registers_of(uint32_t vendor_id, uint32_t driver_id) {
   static const struct {
     uint32_t vendor_id, n;
@@ -189,14 +190,14 @@ static uint32_t registers_of(uint32_t vendor_id, uint32_t driver_id) {
               {INTEL, 48},
               {0x13b5 /* ARM */, 48},
               {0x14e4 /* Broadcom: of 64; v3dv of Mesa 26.2 spills from 44 on */, 40}};
-  /* NVIDIA's own compiler (580.159.04) has 255, and held 212 of ours in them. */
+  /* NVIDIA's own compiler (580.159.04) has 255, and kept 212 of our numbers in them. */
   if (driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY) return 216;
   for (size_t i = 0; i < VKF_COUNT(rows); i++)
     if (rows[i].vendor_id == vendor_id) return rows[i].n;
   return 0;
 }
 
-/* Each vendor has its own word for a core. */
+/* Each vendor has its own extension and its own word for a core. */
 static void fill_cores(vkf_caps *caps, const vkf_vk_instance *vk, VkPhysicalDevice handle,
                        const vkf_gpu_extensions *extensions) {
   VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
@@ -220,7 +221,7 @@ static void fill_cores(vkf_caps *caps, const vkf_vk_instance *vk, VkPhysicalDevi
   }
 }
 
-/* What no driver tells, by its name and that of the device. */
+/* Fills in what no driver reports, by the names of driver and device. */
 static void fill_known(vkf_caps *caps) {
   const bool is_lavapipe = caps->driver_id == VKF_DRIVER_ID_LAVAPIPE;
   caps->vector_bits = vkf_gpu_caps_vector_bits(caps->device_name);
@@ -230,7 +231,7 @@ static void fill_known(vkf_caps *caps) {
   caps->indexed_registers = caps->driver_id != VKF_DRIVER_ID_V3DV;
   caps->matrices_ahead = caps->is_cpu || caps->vendor_id == NVIDIA; /* the tests of software drivers run both ways */
   if (caps->is_cpu) return;
-  /* Mesa's driver of Apple's chips gives Mesa's vendor id. */
+  /* Mesa's driver for Apple's chips reports Mesa's vendor id. */
   caps->n_registers = registers_of(caps->driver_id == HONEYKRISP ? APPLE : caps->vendor_id, caps->driver_id);
   if (caps->vendor_id == INTEL) caps->subgroup_registers = 2 * caps->n_registers * caps->subgroup_min;
 }
@@ -304,7 +305,8 @@ bool vkf_gpu_memory_is_mapped(VkMemoryPropertyFlags flags) {
   return (flags & VKF_GPU_MAPPED_FLAGS) == VKF_GPU_MAPPED_FLAGS;
 }
 
-/* The type with every flag of `required` and the most points: a wanted flag gives 2, an unwanted one takes 1. */
+/* Returns the type with every flag of `required` and the most points: a wanted flag gives 2, an unwanted one takes
+ * 1. */
 static uint32_t best_type(const VkPhysicalDeviceMemoryProperties *properties, uint32_t allowed,
                           VkMemoryPropertyFlags required, VkMemoryPropertyFlags wanted,
                           VkMemoryPropertyFlags unwanted) {
@@ -334,7 +336,7 @@ uint32_t vkf_gpu_memory_type(const VkPhysicalDeviceMemoryProperties *properties,
   switch (memory) {
     case VKF_GPU_MEMORY_DEVICE:
     case VKF_GPU_MEMORY_LARGE:
-      /* Where host and device share their memory, the host writes weights in place. */
+      /* If host and device share memory, the host writes weights in place. */
       if (kind == VKF_DEVICE_CPU || kind == VKF_DEVICE_INTEGRATED)
         type = best_type(properties, allowed, local | mapped, cached, 0);
       if (type == UINT32_MAX) type = best_type(properties, allowed, local, 0, mapped | cached);

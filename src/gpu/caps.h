@@ -1,6 +1,6 @@
-/* Facts about a device, without any Vulkan type: what kernel selection and planning may know.
+/* caps: facts about a device, without any Vulkan type: what kernel selection and planning may know.
  *
- * Owns nothing. Filled by the room gpu from a physical device; tests of other rooms invent such structs by hand.
+ * Owns nothing. The room gpu fills it from a physical device; tests of other rooms invent such structs by hand.
  * Invariant: a fact says what may be used. A feature that the device has but that is not enabled on it is false here.
  */
 #ifndef VKF_GPU_CAPS_H
@@ -11,7 +11,7 @@
 
 #include <vkformer/vkformer.h>
 
-/* Values of vkf_caps.driver_id that other rooms name (VkDriverId, an enumeration that only grows). */
+/* Values of vkf_caps.driver_id that other rooms use (VkDriverId, an enumeration that only grows). */
 #define VKF_DRIVER_ID_SWIFTSHADER 10
 #define VKF_DRIVER_ID_LAVAPIPE 13
 #define VKF_DRIVER_ID_V3DV 19
@@ -27,29 +27,29 @@ typedef struct vkf_caps {
   vkf_device_kind kind;
   bool is_cpu; /* kind == VKF_DEVICE_CPU */
   char device_name[256], driver_name[256], driver_info[256];
-  uint8_t uuid[16], pipeline_cache_uuid[16]; /* the second changes with what the driver compiles kernels to */
+  uint8_t uuid[16], pipeline_cache_uuid[16]; /* the second changes when the driver compiles kernels differently */
   uint32_t vendor_id, device_id, driver_id, driver_version, api_version; /* as Vulkan encodes them */
   /* Vector width of a CPU driver, from a name such as "llvmpipe (LLVM 15.0.6, 256 bits)"; 0: unknown. */
   uint32_t vector_bits;
 
-  /* A CPU driver that uses one scalar load where all lanes load from the same address. */
+  /* A CPU driver that uses one scalar load if all lanes load from the same address. */
   bool uniform_loads;
 
-  /* Arrays that a loop indexes stay in registers. Where they do not, kernels are made with their loops written out. */
+  /* Arrays that a loop indexes stay in registers. If they do not, kernels are made with their loops written out. */
   bool indexed_registers;
 
-  /* Matrices of matrix cores are loaded while others are multiplied, across barriers. NVIDIA's GPUs gain; AMD's
-   * compiler copies each such matrix, number by number. */
+  /* Kernels load cooperative matrices while others are multiplied, across barriers. NVIDIA's GPUs gain; AMD's compiler
+   * copies each such matrix, number by number. */
   bool matrices_ahead;
 
   /* Memory. */
-  uint64_t memory_bytes;             /* the largest device-local heap; of software drivers the host's */
+  uint64_t memory_bytes;             /* the largest device-local heap; on software drivers the host's memory */
   uint64_t max_allocation_bytes;     /* of one buffer */
-  uint64_t max_storage_range_bytes;  /* that one storage binding covers */
+  uint64_t max_storage_range_bytes;  /* of one storage binding */
   uint32_t storage_offset_alignment; /* of a storage binding's offset, bytes */
   uint32_t texel_offset_alignment;   /* of a texel binding's offset, bytes */
   uint32_t max_texel_elements;       /* of one texel binding */
-  bool host_visible;                 /* buffers of device memory are mapped: weights are written without a copy */
+  bool host_visible;                 /* device memory is mapped: weights are written without a copy */
 
   /* One dispatch. */
   uint32_t max_shared_bytes;
@@ -59,12 +59,12 @@ typedef struct vkf_caps {
   uint32_t max_storage_bindings; /* per pipeline */
   uint32_t max_texel_bindings;   /* per pipeline */
   uint32_t max_push_bytes;
-  /* Turns of all loops of an invocation together (kern/family.h), after which the driver ends every loop and says
-   * nothing; UINT32_MAX: no limit is known. */
+  /* Turns of all loops of an invocation together (kern/family.h), after which the driver silently ends every loop;
+   * UINT32_MAX: no limit is known. */
   uint32_t max_loop_turns;
-  /* Numbers of 32 bits that an invocation can keep in registers beside its addresses; 0: unknown. */
+  /* Registers of 32 bits that an invocation has beside those for addresses; 0: unknown. */
   uint32_t n_registers;
-  /* The same of all lanes of a subgroup together, if lanes of a larger subgroup have fewer; 0: they have not. */
+  /* The same for all lanes of a subgroup together, if lanes of a larger subgroup have fewer; 0: they have as many. */
   uint32_t subgroup_registers;
   /* Parts with shared memory of their own: multiprocessors, compute units, shader cores; 0: unknown. */
   uint32_t n_cores;
@@ -72,7 +72,7 @@ typedef struct vkf_caps {
   /* Subgroups in compute. Without size control a kernel may only rely on subgroup_size if subgroup_min == subgroup_max.
    */
   uint32_t subgroup_size;              /* the driver's default */
-  uint32_t subgroup_min, subgroup_max; /* both are subgroup_size where the driver does not say */
+  uint32_t subgroup_min, subgroup_max; /* both are subgroup_size if the driver does not say */
   bool subgroup_size_control;          /* a pipeline may require a size in [subgroup_min, subgroup_max] */
   bool subgroup_full;                  /* a pipeline may require full subgroups */
   bool subgroup_ballot, subgroup_shuffle, subgroup_arithmetic;
@@ -85,13 +85,13 @@ typedef struct vkf_caps {
   bool integer_dot_fast;            /* the device has an instruction for them */
   bool coopmat;  /* cooperative matrices of a subgroup, f16 times f16 added up in float32, in the shapes below */
   bool coopmat2; /* and matrices of a whole workgroup, loaded by the driver (VK_NV_cooperative_matrix2) */
-  bool coopmat_left_out; /* the device has such matrices, and this build cannot use any */
+  bool coopmat_left_out; /* the device has such matrices, but this build cannot use any */
   uint32_t n_matrix_shapes;
   vkf_matrix_shape matrix_shapes[VKF_MAX_MATRIX_SHAPES];
   bool timestamps;
   float timestamp_ns; /* nanoseconds a tick; 0 without timestamps */
   uint32_t timestamp_bits;
-  bool shader_objects;      /* a CPU driver that gives and takes kernels in a form behind SPIR-V */
+  bool shader_objects;      /* a CPU driver that exports and imports kernels in its compiled form */
   bool pipeline_statistics; /* the driver reports registers, spills and instructions of a kernel */
 
   uint32_t failed_checks; /* bits, 1 << vkf_check (kern/checks.h); the facts that they check are false or 0 */

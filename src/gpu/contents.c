@@ -1,4 +1,4 @@
-/* The contents of buffers: the host writes, reads and fills them, through staging buffers where they are not mapped. */
+/* contents: writes, reads and fills buffers from the host, through staging buffers if they are not mapped. */
 #include "gpu/vk.h"
 
 static vkf_status check_range(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes) {

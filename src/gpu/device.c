@@ -12,12 +12,12 @@
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-/* What made and adopted devices have in common; handle, queue and caps are set. */
+/* Sets what made and adopted devices have in common, after handle and caps. */
 static vkf_status init(vkf_gpu_device *device, bool has_labels) {
   const uint64_t most = device->caps.max_allocation_bytes / 2 / 4 * 4; /* of two halves in one allocation */
   device->staging.half_bytes = VKF_MIN(device->staging.half_bytes, VKF_MAX(most, UINT64_C(4)));
   VKF_CALL(vkf_gpu_table_load_device(device, has_labels));
-  if (device->caps.shader_objects && !vkf_gpu_validation_enabled(device)) { /* the layer does not follow them */
+  if (device->caps.shader_objects && !vkf_gpu_validation_enabled(device)) { /* the layer does not track them */
     device->forms = vkf_env_alloc(device->env, 1, sizeof *device->forms);
     if (!device->forms) return VKF_ERROR_MEMORY;
   }
@@ -99,7 +99,7 @@ done:
   return st;
 }
 
-/* Facts of the caller's device: limits of the hardware, features as the caller enabled them. */
+/* Fills in the facts of a caller's device: the limits of the hardware, the features that the caller enabled. */
 static void adopt_caps(vkf_gpu_device *device, const vkf_vk_instance *vk, const vkf_device_handles *handles) {
   VkPhysicalDevice physical = handles->physical_device;
   vkf_gpu_extensions enabled = {.n = handles->n_extensions, .names = (const char **)handles->extensions};

@@ -7,7 +7,7 @@
 
 #include "gpu/vk.h"
 
-/* Extensions behind features, and the version in which each became part of Vulkan (0: never). */
+/* The extensions of features, and the version in which each became part of Vulkan (0: never). */
 typedef enum feature_extension {
   EXT_8BIT,
   EXT_FLOAT16,
@@ -38,7 +38,7 @@ static const struct {
     [EXT_EXECUTABLES] = {VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME, 0},
     [EXT_HOST_MEMORY] = {VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME, 0},
     [EXT_SHADER_OBJECT] = {"VK_EXT_shader_object", 0},
-    [EXT_PORTABILITY] = {"VK_KHR_portability_subset", 0}, /* a device that offers it demands that it is enabled */
+    [EXT_PORTABILITY] = {"VK_KHR_portability_subset", 0}, /* must be enabled if a device offers it */
 };
 
 _Static_assert(VKF_COUNT(extension_rows) <= VKF_GPU_MAX_EXTENSIONS, "room for all names");
@@ -97,21 +97,21 @@ void vkf_gpu_features_to_caps(const vkf_gpu_features *features, vkf_caps *caps) 
   caps->float16 = features->float16.shaderFloat16;
   caps->int8 = features->float16.shaderInt8;
   caps->buffer_address = features->address.bufferDeviceAddress;
-  /* The properties say for which stages a size may be required: MoltenVK has the feature and no stage. */
+  /* The properties say for which stages a size may be required: MoltenVK has the feature but no stage. */
   caps->subgroup_size_control = caps->subgroup_size_control && features->size_control.subgroupSizeControl;
   caps->subgroup_full = features->size_control.computeFullSubgroups;
   caps->integer_dot = features->integer_dot.shaderIntegerDotProduct;
   caps->pipeline_statistics = features->executables.pipelineExecutableInfo;
 #ifdef VK_EXT_shader_object
-  caps->shader_objects = caps->is_cpu && features->shader_object.shaderObject; /* drivers of GPUs keep what they make */
+  caps->shader_objects = caps->is_cpu && features->shader_object.shaderObject; /* drivers of GPUs keep kernels */
 #endif
 #ifdef VKF_HAS_COOPMAT
-  /* Its kernels raise their flag by an atomic operation, and that model's have the scope of the device. */
+  /* Its kernels set their flag by an atomic operation, which in that memory model has the scope of the device. */
   caps->coopmat = features->coopmat.cooperativeMatrix && features->memory_model.vulkanMemoryModel &&
                   features->memory_model.vulkanMemoryModelDeviceScope && caps->float16;
 #endif
 #ifdef VKF_HAS_COOPMAT2
-  /* No check says yet whether a driver multiplies these rightly, and NVIDIA's own is the one that was seen to. */
+  /* No check tests yet whether a driver multiplies these correctly; only NVIDIA's own was seen to. */
   const VkPhysicalDeviceCooperativeMatrix2FeaturesNV *f = &features->coopmat2;
   caps->coopmat2 = caps->driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY && caps->api_version >= VK_API_VERSION_1_3 &&
                    caps->coopmat && caps->storage16 && f->cooperativeMatrixWorkgroupScope &&
@@ -140,7 +140,7 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
   features->memory_model.vulkanMemoryModel = features->memory_model.vulkanMemoryModelDeviceScope = caps->coopmat;
 #endif
 #ifdef VKF_HAS_COOPMAT2
-  const bool matrix2 = caps->coopmat && caps->coopmat2; /* limits take them away one by one */
+  const bool matrix2 = caps->coopmat && caps->coopmat2; /* limits may remove one of them alone */
   features->coopmat2.cooperativeMatrixWorkgroupScope = matrix2;
   features->coopmat2.cooperativeMatrixFlexibleDimensions = matrix2;
   features->coopmat2.cooperativeMatrixPerElementOperations = matrix2;
@@ -148,7 +148,7 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
 #endif
 }
 
-/* Where the features are in the structs that a caller may chain: those of single extensions, and those that gather a
+/* Where features are in the structs that a caller may chain: structs of single extensions, and structs of a whole
  * version of Vulkan. */
 #define FEATURE(TYPE, type, member, to)                                                            \
   {                                                                                                \
@@ -157,7 +157,7 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
   }
 static const struct {
   VkStructureType type;
-  size_t from, to; /* of a VkBool32: in the caller's struct, in vkf_gpu_features */
+  size_t from, to; /* offsets of a VkBool32: in the caller's struct, in vkf_gpu_features */
 } chained[] = {
     {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, offsetof(VkPhysicalDeviceFeatures2, features.shaderInt64),
      offsetof(vkf_gpu_features, core.features.shaderInt64)},

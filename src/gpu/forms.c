@@ -1,9 +1,9 @@
-/* forms: see forms.h. The bytes: a header, then for each form its key, its number of bytes and these. */
+/* forms: see forms.h. The bytes are a header, then for each form its key, its number of bytes and those bytes. */
 #include "gpu/forms.h"
 
 #include <string.h>
 
-#define MAX_BYTES (UINT64_C(8) << 20) /* a model has some fifteen kernels of 50 KB */
+#define MAX_BYTES (UINT64_C(8) << 20) /* a model has about fifteen kernels of 50 KB */
 
 static const char magic[8] = "vkforms";
 

@@ -38,22 +38,22 @@ typedef struct vkf_gpu_instance_params {
 } vkf_gpu_instance_params;
 
 /* Opens the loader and lists the devices with Vulkan 1.1 or newer and a compute queue. VKF_ERROR_NO_DEVICE without a
- * loader (the message names `--device ref`); no device at all is not an error: the list is empty.
- * The loader reads additional manifests from the environment variable VK_ADD_DRIVER_FILES (VK_DRIVER_FILES where the
- * user has set that one), which is changed during this call and put back. */
+ * loader (the message names `--device ref`); without a device the list is empty, which is no error. The loader reads
+ * additional manifests from the environment variable VK_ADD_DRIVER_FILES (VK_DRIVER_FILES or VK_ICD_FILENAMES if the
+ * user has set one), which is changed during this call and restored. */
 vkf_status vkf_gpu_instance_create(vkf_env *env, const vkf_gpu_instance_params *params, vkf_gpu_instance **out);
 void vkf_gpu_instance_destroy(vkf_gpu_instance **instance);
-/* NULL: 0. */
+/* Returns how many devices are listed; 0 for NULL. */
 size_t vkf_gpu_instance_count(const vkf_gpu_instance *instance);
-/* index < count; valid as long as the instance. */
+/* index < count. The facts are valid as long as the instance. */
 const vkf_caps *vkf_gpu_instance_caps(const vkf_gpu_instance *instance, size_t index);
 
 /* ---- device ------------------------------------------------------------------------------------------------------ */
 
 typedef struct vkf_gpu_device_params {
-  bool staged;         /* never map device memory: data moves as on a discrete GPU (for tests) */
+  bool staged;         /* never map device memory: data is copied as on a discrete GPU (for tests) */
   bool hazard_log;     /* log dispatches, barriers, submits and host accesses from the start */
-  uint64_t ring_bytes; /* of each half of the ring that uploads pass through where memory is not mapped; 0: 4 MiB */
+  uint64_t ring_bytes; /* of each half of the upload ring, used if memory is not mapped; 0: 4 MiB */
   uint64_t wait_ns;    /* a submit that takes longer counts as lost; 0: 10 minutes */
   /* Lowers the facts before anything is made from them; NULL: no change. */
   vkf_status (*lower)(void *user, vkf_caps *caps);
@@ -63,56 +63,57 @@ typedef struct vkf_gpu_device_params {
 /* params: NULL for defaults. */
 vkf_status vkf_gpu_device_create(vkf_gpu_instance *instance, size_t index, const vkf_gpu_device_params *params,
                                  vkf_gpu_device **out);
-/* A device that the caller made and keeps; only what `handles` names as enabled is used. */
+/* Adopts a device that the caller made and keeps; uses only what `handles` names as enabled. */
 vkf_status vkf_gpu_device_adopt(vkf_env *env, const struct vkf_device_handles *handles,
                                 const vkf_gpu_device_params *params, vkf_gpu_device **out);
-/* A line to a device for another thread: buffers, blocks and submits that are made with it are its own, and failures
- * are recorded in `env`. Its blocks may use buffers of the device. It has the facts that the device has now. */
+/* Makes a line to a device for another thread: it owns the buffers, blocks and submits that are made with it, and
+ * failures are recorded in `env`. Its blocks may use buffers of the device. It has the facts that the device has
+ * now. */
 vkf_status vkf_gpu_device_branch(vkf_gpu_device *device, vkf_env *env, vkf_gpu_device **out);
-/* Waits for what is pending. Destroy buffers, blocks and, of a device, its lines first. */
+/* Waits for what is pending. Destroy buffers and blocks first, and the lines of a device. */
 void vkf_gpu_device_destroy(vkf_gpu_device **device);
 const vkf_caps *vkf_gpu_device_caps(const vkf_gpu_device *device);
-/* Replaces the facts by `caps`, without what turned out not to work. No value may be larger than that of the device. */
+/* Replaces the facts by `caps`, without what turned out not to work. No value may be larger than the device's. */
 void vkf_gpu_device_lower(vkf_gpu_device *device, const vkf_caps *caps);
 vkf_env *vkf_gpu_device_env(vkf_gpu_device *device);
-/* Bytes of device memory held now and at most (staging included). */
+/* Bytes of device memory held now, and the most so far (staging included). */
 void vkf_gpu_device_memory(const vkf_gpu_device *device, uint64_t *now_bytes, uint64_t *peak_bytes);
-/* Bytes that are left for more: as the driver of a GPU says (VK_EXT_memory_budget), which counts what other programs
- * have; where it does not or says 0, the largest heap without what is held now. */
+/* Returns the bytes that are left: what a GPU's driver reports (VK_EXT_memory_budget), which counts other programs,
+ * too; if it reports nothing or 0, the largest heap minus what is held now. */
 uint64_t vkf_gpu_device_memory_left(const vkf_gpu_device *device);
-/* Bytes that the staging buffers of this line hold. */
+/* Returns the bytes that the staging buffers of this line hold. */
 uint64_t vkf_gpu_device_staging(const vkf_gpu_device *device);
-/* The number of its pipelines, and the time that making them took so far. */
+/* Gets the number of its pipelines, and the time that making them has taken. */
 void vkf_gpu_device_pipelines(const vkf_gpu_device *device, size_t *count, uint64_t *ns);
-/* Warnings and errors of the validation layer since the instance was made; 0 where it is not enabled. */
+/* Returns the warnings and errors of the validation layer since the instance was made; 0 if it is not enabled. */
 uint64_t vkf_gpu_validation_messages(const vkf_gpu_device *device);
-/* True where messages are counted: the layer is enabled. */
+/* Whether the layer is enabled, so that messages are counted. */
 bool vkf_gpu_validation_enabled(const vkf_gpu_device *device);
 
 /* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
 typedef enum vkf_gpu_memory {
-  VKF_GPU_MEMORY_DEVICE,  /* device-local; mapped where caps.host_visible says so */
-  VKF_GPU_MEMORY_LARGE,   /* the same, most of it written: in large pages where a CPU driver takes memory of ours */
-  VKF_GPU_MEMORY_UPLOAD,  /* written by the host, read by kernels and indirect dispatches; always mapped, coherent */
-  VKF_GPU_MEMORY_READBACK /* written by kernels, read by the host; always mapped, coherent, cached where that exists */
+  VKF_GPU_MEMORY_DEVICE, /* device-local; mapped if caps.host_visible */
+  VKF_GPU_MEMORY_LARGE,  /* the same, if most of it is written: in large pages if a CPU driver imports memory of ours */
+  VKF_GPU_MEMORY_UPLOAD, /* written by the host, read by kernels and indirect dispatches; always mapped, coherent */
+  VKF_GPU_MEMORY_READBACK /* written by kernels, read by the host; always mapped, coherent, cached if possible */
 } vkf_gpu_memory;
 
 /* bytes > 0. name: for messages and labels, copied. The contents are undefined. VKF_ERROR_DEVICE_MEMORY says what was
- * asked for and what is held. Usable as storage buffer, texel buffer, source of indirect dispatches and, where
+ * asked for and what is held. Usable as storage buffer, texel buffer, source of indirect dispatches and, with
  * caps.buffer_address, by its address. */
 vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_gpu_memory memory, uint64_t bytes,
                                  vkf_gpu_buffer **out);
 /* Makes a buffer of weights that shares the memory of `of`, a buffer of another device, which may be closed first. From
- * then on nobody writes to either. *out is NULL with VKF_OK if they cannot share: both devices must be of CPU drivers
+ * then on nobody writes to either. If they cannot share, *out is NULL with VKF_OK: both devices must be of CPU drivers
  * that import memory of ours. */
 vkf_status vkf_gpu_buffer_share(vkf_gpu_device *device, const vkf_gpu_buffer *of, vkf_gpu_buffer **out);
 /* Waits first if a submit is pending. */
 void vkf_gpu_buffer_destroy(vkf_gpu_buffer **buffer);
 uint64_t vkf_gpu_buffer_bytes(const vkf_gpu_buffer *buffer);
-/* What vkf_gpu_device_memory() counts for it, which may be more; 0 for NULL. */
+/* Returns what vkf_gpu_device_memory() counts for it, which may be more; 0 for NULL. */
 uint64_t vkf_gpu_buffer_held(const vkf_gpu_buffer *buffer);
-/* The device address; 0 without caps.buffer_address. */
+/* Returns the device address; 0 without caps.buffer_address. */
 uint64_t vkf_gpu_buffer_address(const vkf_gpu_buffer *buffer);
 /* NULL if it is not mapped. Call vkf_gpu_buffer_touch() before reading or writing through it. */
 void *vkf_gpu_buffer_mapped(const vkf_gpu_buffer *buffer);
@@ -121,8 +122,8 @@ typedef enum vkf_gpu_mode { VKF_GPU_READ = 1, VKF_GPU_WRITE = 2, VKF_GPU_READ_WR
 
 /* Tells the hazard log that the host is about to read or write [offset, offset + bytes) through the mapped pointer. */
 void vkf_gpu_buffer_touch(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, vkf_gpu_mode mode);
-/* Copies between host memory and a buffer of any kind. The caller has waited for submits that use the range; buffers
- * that are not mapped go through staging, and the copy has ended when this returns. */
+/* Copies between host memory and a buffer of any kind. Wait first for submits that use the range. If the buffer is not
+ * mapped, the copy goes through staging and has ended when this returns. */
 vkf_status vkf_gpu_buffer_write(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes);
 /* As vkf_gpu_buffer_write(), but the copy may run on while the host prepares the next one, until
  * vkf_gpu_upload_finish(). `data` may be changed at once. */
@@ -152,45 +153,46 @@ typedef struct vkf_gpu_pipeline_params {
   uint32_t n_bindings;               /* bindings 0 .. n_bindings-1 of set 0 */
   const vkf_gpu_binding_kind *kinds; /* [n_bindings]; NULL: all are storage buffers */
   uint32_t push_bytes;
-  uint32_t subgroup_size; /* that the code is written for; requested if the device supports several; 0: any */
+  uint32_t subgroup_size; /* for which the code is written; requested if the device supports several; 0: any */
   bool subgroup_full;     /* require full subgroups; the workgroup's x is a multiple of the subgroup size */
-  bool statistics;        /* the driver keeps the statistics for vkf_gpu_pipeline_statistics(), which may cost memory */
+  bool statistics;        /* the driver keeps what vkf_gpu_pipeline_statistics() reads, which may cost memory */
 } vkf_gpu_pipeline_params;
 
-/* Must the pipeline require full subgroups? Yes if a workgroup has several and the device can require them. */
+/* Whether the pipeline must require full subgroups: if a workgroup has several and the device can require them. */
 static inline bool vkf_gpu_wants_full(const vkf_caps *caps, uint32_t workgroup, uint32_t subgroup_size) {
   return subgroup_size && subgroup_size < workgroup && caps->subgroup_full;
 }
 
-/* Must the pipeline request its size of subgroups? Not where the device has only one. */
+/* Whether the pipeline must request its subgroup size: not if the device has only one. */
 static inline bool vkf_gpu_requests_size(const vkf_caps *caps, uint32_t subgroup_size) {
   return subgroup_size && caps->subgroup_min != caps->subgroup_max;
 }
 
-/* Makes those of the `n` that do not exist yet, with a thread on each core: drivers compile here. After a failure (the
- * first one's is recorded) some of them may have been made; pointers in params are needed during the call alone. */
+/* Makes those of the `n` that do not exist yet, with a thread on each core, because drivers compile here. After a
+ * failure (the first one is recorded) some of them may have been made. Pointers in params are needed only during the
+ * call. */
 vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, size_t n);
-/* Made at the first call with these parameters, found at later ones; belongs to the device. */
+/* Finds the pipeline with these parameters, or makes it. It belongs to the device. */
 vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_pipeline **out);
 
-/* Destroys all but the first `count` that were made, the last ones first; no block that dispatches one may be left.
- * Drivers that compile for the host hold megabytes for each. */
+/* Destroys all but the first `count` that were made, the last ones first. No block may be left that dispatches one of
+ * them. Drivers that compile for the host hold megabytes for each. */
 void vkf_gpu_pipelines_trim(vkf_gpu_device *device, size_t count);
 
-/* Pipelines made from now on go through a cache of the driver's, which begins with `bytes`: those that
- * vkf_gpu_pipeline_cache_take() gave for an earlier device. It begins empty if bytes is NULL or if another driver or
- * device wrote them. */
+/* Opens a cache of the driver's for pipelines made from now on. It begins with `bytes`, which
+ * vkf_gpu_pipeline_cache_take() gave for an earlier device, or empty if bytes is NULL or if another driver or device
+ * wrote them. */
 vkf_status vkf_gpu_pipeline_cache_open(vkf_gpu_device *device, const void *bytes, size_t n);
-/* The bytes of the cache now; free them with vkf_env_free. *n is 0 if no cache was opened, and for drivers that put
- * nothing into it: those that keep compiled kernels themselves, and those that keep none. Of shader objects it is 0 as
- * well if nothing was made that the cache did not have. */
+/* Gets the bytes of the cache; free them with vkf_env_free. *n is 0 if no cache was opened, and for drivers that put
+ * nothing into it: those that keep compiled kernels themselves, and those that keep none. For shader objects it is also
+ * 0 if nothing was made that the cache did not have. */
 vkf_status vkf_gpu_pipeline_cache_take(vkf_gpu_device *device, void **bytes, size_t *n);
-/* The driver's statistics of a pipeline that was made with `statistics`, under the driver's names. If it compiled
- * several programs for the pipeline, each name begins with that of its program. *n is 0 where caps.pipeline_statistics
- * is false. In the memory of `arena`. */
+/* Gets the driver's statistics of a pipeline that was made with `statistics`, under the driver's names, in memory of
+ * `arena`. If the driver compiled several programs for the pipeline, each name begins with its program's. *n is 0 if
+ * caps.pipeline_statistics is false. */
 vkf_status vkf_gpu_pipeline_statistics(vkf_gpu_device *device, const vkf_gpu_pipeline *pipeline, vkf_arena *arena,
                                        vkf_bench_statistic **out, size_t *n);
-/* How many registers the driver says it keeps in memory, of a pipeline that was made with `statistics`. */
+/* Returns how many registers the driver says it spilled, for a pipeline that was made with `statistics`. */
 uint32_t vkf_gpu_pipeline_spills(const vkf_gpu_pipeline *pipeline);
 
 /* ---- blocks: recorded once, submitted often ---------------------------------------------------------------------- */
@@ -200,7 +202,7 @@ typedef enum vkf_gpu_timing { VKF_GPU_TIMING_NONE, VKF_GPU_TIMING_BLOCK, VKF_GPU
 typedef struct vkf_gpu_block_params {
   const char *label;
   vkf_gpu_timing timing;   /* ignored without caps.timestamps */
-  uint32_t max_dispatches; /* with VKF_GPU_TIMING_DISPATCH: those after this many are not timed; 0: 256 */
+  uint32_t max_dispatches; /* with VKF_GPU_TIMING_DISPATCH: so many are timed, later ones are not; 0: 256 */
 } vkf_gpu_block_params;
 
 /* Bind only the bytes that the dispatch accesses: the validation layer counts a whole binding as accessed and would
@@ -224,16 +226,16 @@ typedef struct vkf_gpu_dispatch {
   uint32_t n_bindings;
   const void *push; /* [push_bytes], as many as the pipeline has */
   uint32_t push_bytes;
-  uint32_t grid[3];            /* workgroups, where grid_buffer is NULL */
+  uint32_t grid[3];            /* workgroups, if grid_buffer is NULL */
   vkf_gpu_buffer *grid_buffer; /* else three uint32 at grid_offset (a multiple of 4), read when the block runs */
   uint64_t grid_offset;
   const vkf_gpu_access *accesses; /* every byte that it may read or write; the grid is added by the recorder */
   uint32_t n_accesses;
 } vkf_gpu_dispatch;
 
-/* Begins recording. A block's commands start with a barrier against all that was submitted before. */
+/* Begins recording. A block's commands start with a barrier against everything that was submitted before. */
 vkf_status vkf_gpu_block_begin(vkf_gpu_device *device, const vkf_gpu_block_params *params, vkf_gpu_block **out);
-/* A barrier is recorded before it only if it conflicts with a dispatch since the last barrier. Arguments are checked
+/* Records a dispatch, behind a barrier only if it conflicts with one since the last barrier. Checks the arguments
  * (VKF_ERROR_ARGUMENT names the dispatch). */
 vkf_status vkf_gpu_block_dispatch(vkf_gpu_block *block, const vkf_gpu_dispatch *dispatch);
 vkf_status vkf_gpu_block_end(vkf_gpu_block *block);
@@ -246,19 +248,21 @@ typedef struct vkf_gpu_block_info {
   uint64_t n_submits;
 } vkf_gpu_block_info;
 void vkf_gpu_block_get_info(const vkf_gpu_block *block, vkf_gpu_block_info *out);
-/* Device time of the last run, after it was waited for; 0 if it was not timed. */
+/* Gets the device time of the last run, after it was waited for; 0 if it was not timed. */
 vkf_status vkf_gpu_block_time(vkf_gpu_block *block, uint64_t *ns);
-/* The time on the device's clock between the ends of the last runs of two blocks. `to` ran later; both were timed. */
+/* Gets the time on the device's clock between the ends of the last runs of two blocks. `to` ran later; both were
+ * timed. */
 vkf_status vkf_gpu_block_time_since(vkf_gpu_block *from, vkf_gpu_block *to, uint64_t *ns);
-/* Of one dispatch (VKF_GPU_TIMING_DISPATCH): from the end of the one before it to its own end. */
+/* Gets the time of one dispatch (VKF_GPU_TIMING_DISPATCH): from the end of the one before it to its own end. */
 vkf_status vkf_gpu_block_dispatch_time(vkf_gpu_block *block, uint32_t index, const char **label, uint64_t *ns);
 
 /* ---- submission -------------------------------------------------------------------------------------------------- */
 
-/* One vkQueueSubmit of the blocks in this order, then a barrier that shows their writes to the host. serial (may be
- * NULL): what to wait for. A block that is pending, or twice in the list, is refused with VKF_ERROR_ARGUMENT. */
+/* Submits the blocks in this order by one vkQueueSubmit, then a barrier that makes their writes visible to the host.
+ * serial (may be NULL): what to wait for. Refuses a block that is pending or twice in the list with
+ * VKF_ERROR_ARGUMENT. */
 vkf_status vkf_gpu_submit(vkf_gpu_device *device, vkf_gpu_block *const *blocks, size_t n_blocks, uint64_t *serial);
-/* Waits until submit `serial` and all before it have ended. After VKF_ERROR_DEVICE_LOST everything except destroying
+/* Waits until submit `serial` and all before it have ended. After VKF_ERROR_DEVICE_LOST everything but destroying
  * returns that status. */
 vkf_status vkf_gpu_wait(vkf_gpu_device *device, uint64_t serial);
 vkf_status vkf_gpu_wait_all(vkf_gpu_device *device);
@@ -289,7 +293,7 @@ typedef struct vkf_gpu_faults {
                               * VKF_GPU_SKIP_HOST_BARRIER: submits end without the barrier to the host */
   const char *fail_pipeline; /* pipelines of this name cannot be made; NULL: none */
   /* A buffer ends where a page of so many bytes of its memory ends (as far as its alignment allows), so that a read
-   * behind it leaves that memory; 0: it begins where its memory begins. */
+   * beyond it leaves that memory; 0: it begins where its memory begins. */
   uint64_t end_at;
 } vkf_gpu_faults;
 void vkf_gpu_inject(vkf_gpu_device *device, const vkf_gpu_faults *faults);

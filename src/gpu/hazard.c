@@ -15,7 +15,7 @@
 
 #include "gpu/vk.h"
 
-/* The last write or read of a range. time 0: none. */
+/* The last write or read of a range. time 0: there was none. */
 typedef struct stamp {
   uint64_t time, serial;
   const vkf_gpu_event *dispatch; /* its names */
@@ -34,7 +34,7 @@ typedef struct replay {
   segment *segments;
   size_t n, capacity;
   uint64_t time, serial, waited;
-  uint64_t barrier_time[N_KINDS]; /* of the last barrier against the kind with bit 1 << i */
+  uint64_t barrier_time[N_KINDS]; /* time of the last barrier against the kind with bit 1 << i */
   const vkf_gpu_event *dispatch;
   vkf_gpu_hazard *out;
 } replay;
@@ -49,7 +49,7 @@ static vkf_status add_segment(replay *it, const segment *s) {
   return VKF_OK;
 }
 
-/* Makes `at` a border between two segments of the buffer. */
+/* Splits the buffer's segments at `at`. */
 static vkf_status split(replay *it, uint64_t buffer, uint64_t at) {
   bool known = false;
   for (size_t i = 0; i < it->n; ++i) {
@@ -87,7 +87,7 @@ static void report(replay *it, const vkf_gpu_event *access, const segment *s, co
            before->dispatch->name, before_wrote ? "wrote" : "read", missing);
 }
 
-/* Looks at one earlier access by the device. */
+/* Reports a hazard if nothing orders `access` after one earlier access by the device. */
 static void check_stamp(replay *it, const vkf_gpu_event *access, const segment *s, const stamp *before, bool wrote) {
   if (it->out->found || before->time == 0) return;
   bool host = access->by == VKF_GPU_BY_HOST;
@@ -95,7 +95,7 @@ static void check_stamp(replay *it, const vkf_gpu_event *access, const segment *
     report(it, access, s, before, wrote, "wait for that submit");
     return;
   }
-  if (host && !wrote) return; /* the wait is enough for bytes that were only read */
+  if (host && !wrote) return; /* for bytes that were only read, the wait is enough */
   for (int k = 0; k < N_KINDS; ++k)
     if ((access->by >> k & 1) && before->time >= it->barrier_time[k])
       report(it, access, s, before, wrote, host ? "barrier to the host between them" : "barrier between them");
@@ -120,7 +120,7 @@ static void apply_access(replay *it, const vkf_gpu_event *access) {
     segment *s = &it->segments[i];
     if (!covers(access, s)) continue;
     if (access->mode & VKF_GPU_WRITE) {
-      /* A later submit sees what the host wrote, so nothing must wait for the host. */
+      /* A later submit sees what the host wrote, so nothing has to wait for the host. */
       s->writer = host ? none : now;
       s->reader = none;
     }
@@ -128,8 +128,8 @@ static void apply_access(replay *it, const vkf_gpu_event *access) {
   }
 }
 
-/* A dispatch, events[0], and its accesses. All are checked before the first is applied, so two accesses of one dispatch
- * to the same bytes are no hazard. */
+/* Replays a dispatch, events[0], and its accesses. Checks all before it applies the first, so two accesses of one
+ * dispatch to the same bytes are no hazard. */
 static vkf_status replay_dispatch(replay *it, const vkf_gpu_event *events, size_t n) {
   it->time++;
   it->dispatch = &events[0];
@@ -138,7 +138,7 @@ static vkf_status replay_dispatch(replay *it, const vkf_gpu_event *events, size_
   return VKF_OK;
 }
 
-/* The number of events of the dispatch events[0]: itself and the accesses by the device that follow. */
+/* Returns the number of events of the dispatch events[0]: itself and the device's accesses that follow. */
 static size_t dispatch_events(const vkf_gpu_event *events, size_t n) {
   size_t count = 1;
   while (count < n && events[count].kind == VKF_GPU_EVENT_ACCESS && events[count].by != VKF_GPU_BY_HOST) ++count;

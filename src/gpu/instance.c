@@ -25,7 +25,7 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlag
                                                  VkDebugUtilsMessageTypeFlagsEXT types,
                                                  const VkDebugUtilsMessengerCallbackDataEXT *data, void *user) {
   vkf_gpu_instance *instance = user;
-  vkf_env own; /* a message may come on the thread of any session */
+  vkf_env own; /* messages may come on the thread of any session */
   (void)severity;
   (void)types;
   instance->n_messages++;
@@ -49,7 +49,7 @@ done:
   return st;
 }
 
-/* Looks an instance extension up, and if it is there adds its name to the list. layer: NULL, or whose extension it is.
+/* Looks up an instance extension and adds its name to the list if it is there. layer: NULL, or the layer that has it.
  */
 static vkf_status add_extension(vkf_env *env, const global_functions *vk, const char *layer, const char *name,
                                 const char **names, uint32_t *n_names, bool *found) {
@@ -155,7 +155,7 @@ static vkf_status create_messenger(vkf_gpu_instance *instance) {
                       vkf_gpu_result_name(r));
 }
 
-/* A family that computes; one without graphics is preferred, since nothing else waits there. UINT32_MAX: none. */
+/* Returns a queue family that computes, preferably one without graphics, where nothing else waits. UINT32_MAX: none. */
 static uint32_t compute_family(const vkf_vk_instance *vk, VkPhysicalDevice handle) {
   VkQueueFamilyProperties families[32];
   uint32_t n = VKF_COUNT(families), found = UINT32_MAX;
@@ -210,7 +210,7 @@ done:
   return st;
 }
 
-/* While the manifests are in the environment. */
+/* Makes the instance, while the manifests are in the environment. */
 static vkf_status make(vkf_gpu_instance *instance, const vkf_gpu_instance_params *params) {
   global_functions vk;
   VKF_CALL(vkf_gpu_loader_open(instance->env, params->loader, &instance->loader));
@@ -220,7 +220,7 @@ static vkf_status make(vkf_gpu_instance *instance, const vkf_gpu_instance_params
   return list_adapters(instance);
 }
 
-/* Manifests reach the loader through the environment, which belongs to the process: one instance is made at a time. */
+/* The loader reads manifests from the environment, which belongs to the process, so one instance is made at a time. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 bool vkf_gpu_compile_begin(const vkf_caps *caps) {

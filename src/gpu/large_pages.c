@@ -1,10 +1,10 @@
-/* Large pages: memory of our own on a CPU driver, which imports it (VK_EXT_external_memory_host).
+/* large_pages: gives buffers memory of our own on a CPU driver, which imports it (VK_EXT_external_memory_host).
  *
- * Owns the mapping until the last buffer in it is destroyed: several devices may each have a buffer in the same
- * memory, as workers on software drivers do with their weights. A buffer that cannot have large pages gets the
- * driver's own memory. That memory is in pages of 4 KiB (of a file in memory, in newer lavapipe), whose faults took
- * most of the time of loading. In a virtual machine, where a missed TLB costs more, it also takes part of every step.
- * Buffers that may stay empty in many places have small pages.
+ * Owns the mapping until the last buffer in it is destroyed: several devices may each have a buffer in the same memory,
+ * as workers on software drivers do with their weights. A buffer that cannot have large pages gets the driver's own
+ * memory. That memory is in pages of 4 KiB (of a file in memory, in newer lavapipe), whose page faults took most of the
+ * time of loading. In a virtual machine, where a TLB miss costs more, small pages also slow every step. Buffers that
+ * may stay empty in many places keep small pages.
  */
 #define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
 #include <stdatomic.h>
@@ -13,11 +13,11 @@
 
 #include "gpu/vk.h"
 
-/* That of x86-64 and of most ARM systems, and over every minImportedHostPointerAlignment (at most 64 KiB). */
+/* The size on x86-64 and most ARM systems, larger than any minImportedHostPointerAlignment (at most 64 KiB). */
 #define LARGE_PAGE (UINT64_C(2) << 20)
 #define LEAST_BYTES (UINT64_C(64) << 10)
 
-/* The last bytes of a mapping. */
+/* The last bytes of a mapping: how many buffers share it. */
 typedef struct host_end {
   _Atomic uint32_t n_buffers;
 } host_end;
@@ -31,7 +31,7 @@ bool vkf_gpu_large_pages_wanted(const vkf_caps *caps) {
 #endif
 }
 
-/* SwiftShader has the extension, but says of no buffer that it may be in such memory. */
+/* SwiftShader has the extension, but allows no buffer in such memory. */
 bool vkf_gpu_large_pages_can(const vkf_vk_instance *vk, VkPhysicalDevice handle, const vkf_caps *caps) {
   const VkPhysicalDeviceExternalBufferInfo info = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
@@ -48,7 +48,7 @@ static host_end *end_of(const vkf_gpu_buffer *buffer) {
 }
 
 #ifdef MADV_HUGEPAGE
-/* `bytes` of memory from a large page on; NULL: there is none. */
+/* Maps `bytes` of memory, aligned to a large page; NULL: there is none. */
 static void *map(uint64_t bytes) {
   char *at = mmap(NULL, bytes + LARGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return NULL;
@@ -58,7 +58,7 @@ static void *map(uint64_t bytes) {
   return at + before;
 }
 
-/* The driver's memory object of the mapping, bound to the buffer, and mapped. */
+/* Makes the driver's memory object of the mapping, binds it to the buffer and maps it. */
 static VkResult import(vkf_gpu_buffer *buffer) {
   vkf_gpu_device *device = buffer->device;
   VkMemoryHostPointerPropertiesEXT found = {.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
@@ -94,7 +94,7 @@ static VkResult import(vkf_gpu_buffer *buffer) {
 bool vkf_gpu_large_pages_map(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
 #ifdef MADV_HUGEPAGE
   const vkf_gpu_device *device = buffer->device;
-  const vkf_gpu_faults *faults = &device->root->faults; /* of the driver's memory */
+  const vkf_gpu_faults *faults = &device->root->faults; /* for allocations by the driver */
   if (!device->has_large_pages || memory != VKF_GPU_MEMORY_LARGE || buffer->bytes < LEAST_BYTES) return false;
   if (faults->fail_allocation || faults->end_at) return false;
   buffer->host_bytes = VKF_ROUND_UP(buffer->bytes + sizeof(host_end), LARGE_PAGE);

@@ -1,7 +1,7 @@
-/* Loader and tables: opens the Vulkan loader at run time and looks functions up.
+/* loader: opens the Vulkan loader at run time and looks up functions.
  *
- * Owns the library handle. Vulkan is never linked. The environment stays as it was: the variable of additional driver
- * manifests is put back, so that no child process inherits a change.
+ * Owns the library handle. Vulkan is never linked. Restores the environment variable of additional driver manifests, so
+ * that no child process inherits a change.
  */
 #define _GNU_SOURCE /* dl_iterate_phdr, RTLD_NODELETE */
 #include <dlfcn.h>
@@ -38,7 +38,7 @@ static void set_variable(const char *name, const char *value) {
 vkf_status vkf_gpu_loader_open(vkf_env *env, const char *name, vkf_gpu_loader *out) {
   memset(out, 0, sizeof(*out));
   size_t n_names = name ? 1 : VKF_COUNT(default_names);
-  char why[256] = ""; /* of the first name */
+  char why[256] = ""; /* dlopen's message about the first name */
   for (size_t i = 0; i < n_names && !out->library; ++i) {
     out->library = dlopen(name ? name : default_names[i], RTLD_NOW | RTLD_LOCAL);
     if (!out->library && i == 0) snprintf(why, sizeof why, "%s", dlerror());
@@ -70,7 +70,7 @@ void vkf_gpu_loader_close(vkf_gpu_loader *loader) {
 vkf_status vkf_gpu_manifests_push(vkf_env *env, const char *const *files, size_t n_files, vkf_gpu_manifests *out) {
   memset(out, 0, sizeof(*out));
   if (n_files == 0) return VKF_OK;
-  /* The first two replace the loader's own search and make it ignore the third. */
+  /* Either of the first two replaces the loader's own search, and the loader then ignores the third. */
   static const char *const variables[] = {"VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"};
   size_t v = 0;
   while (v + 1 < VKF_COUNT(variables) && !getenv(variables[v])) ++v;
@@ -135,8 +135,8 @@ static int add_driver_file(struct dl_phdr_info *info, size_t size, void *user) {
 #endif
 
 /* NVIDIA's driver (580.159.04) does not release everything when it is unloaded: after twenty to forty instances it
- * finds no device. So it stays loaded in the process once a device was made: all its files, because the one that the
- * loader opens frees at its end what the others hold, and did so twice where only the others stayed. */
+ * finds no device. So it stays loaded once a device was made. All its files stay, because the one that the loader opens
+ * frees at its end what the others hold, and freed it twice if only the others stayed. */
 static void keep_driver(const vkf_gpu_device *device) {
 #ifdef KEEPS_DRIVERS
   driver_files files = {.n = 0};
@@ -164,7 +164,7 @@ vkf_status vkf_gpu_table_load_device(vkf_gpu_device *device, bool has_labels) {
   keep_driver(device);
   if (device->caps.buffer_address) {
     vk->GetBufferDeviceAddress = (PFN_vkGetBufferDeviceAddress)get(device->handle, "vkGetBufferDeviceAddress");
-    if (!vk->GetBufferDeviceAddress) /* an instance or a device of Vulkan 1.1 */
+    if (!vk->GetBufferDeviceAddress) /* the instance or device has Vulkan 1.1 */
       vk->GetBufferDeviceAddress = (PFN_vkGetBufferDeviceAddress)get(device->handle, "vkGetBufferDeviceAddressKHR");
     device->caps.buffer_address = vk->GetBufferDeviceAddress != NULL;
   }

@@ -1,9 +1,9 @@
-/* Lockstep: how long threads take that wait for each other, as those of lavapipe do behind each dispatch.
+/* lockstep: measures threads that wait for each other, as lavapipe's do after each dispatch.
  *
- * The caller hands out a round, and a thread on each core computes for a while, half of them a fifth less. The last one
- * wakes the caller, which hands out the next. What a round takes beyond the longest computation is the time that
- * threads need to wake. Each thread is bound to its core: two new ones may share a core for a tenth of a second before
- * the system parts them. Invariant: no thread is left when the call returns.
+ * The caller starts a round, and a thread on each core computes for a while, half of them a fifth less. The last one to
+ * end wakes the caller, which starts the next round. What a round takes beyond the longest computation is the time that
+ * threads need to wake. Each thread is bound to a core, because two new ones may share a core for a tenth of a second
+ * before the system separates them. Invariant: no thread is left when the call returns.
  */
 #define _GNU_SOURCE /* pthread_setaffinity_np */
 #include <stdlib.h>
@@ -24,11 +24,11 @@ typedef struct lockstep {
   pthread_cond_t begins, ended;
   int round; /* 0: none yet; negative: no more */
   uint32_t n_left;
-  cpu_set_t cores;  /* that have no thread yet */
-  uint32_t n_bound; /* threads that have one */
+  cpu_set_t cores;  /* those that have no thread yet */
+  uint32_t n_bound; /* threads that have a core */
 } lockstep;
 
-/* Binds this thread to a core, as far as the system lets it. */
+/* Binds this thread to a core that has none yet, if the system allows it. */
 static void take_core(lockstep *l) {
   int core = 0;
   while (core < CPU_SETSIZE - 1 && !CPU_ISSET(core, &l->cores)) core++;

@@ -19,7 +19,7 @@ void vkf_gpu_log_finish(vkf_gpu_log *log) {
   vkf_gpu_log_init(log, log->env);
 }
 
-/* The log's own copy of a name. Names repeat with every submit, so the search begins with the last events. */
+/* Returns the log's own copy of a name. Names repeat with every submit, so it searches the last 16 events first. */
 static const char *intern(vkf_gpu_log *log, const char *name) {
   if (!name) return NULL;
   for (size_t i = log->n; i-- > 0 && log->n - i <= 16;) {

@@ -1,6 +1,6 @@
-/* Pipelines: made from SPIR-V and specialization constants, several at a time, and kept by name.
+/* pipeline: makes pipelines from SPIR-V and specialization constants, several at a time, and keeps them by name.
  *
- * Owns pipelines and layouts; they live as long as the device, or until they are trimmed. Refuses what exceeds the
+ * Owns pipelines and layouts, which live as long as the device or until they are trimmed. Refuses what exceeds the
  * device's limits before it asks the driver. Invariant: there is one pipeline for a name, constants and subgroup size,
  * and one layout for kinds of bindings and push bytes. Threads exist only inside vkf_gpu_pipelines_make() and call
  * nothing but the driver; only the caller's thread touches the environment, the lists and the device's state.
@@ -121,16 +121,16 @@ static void destroy_pipeline(vkf_gpu_device *device, vkf_gpu_pipeline *pipeline)
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-/* A pipeline to make; threads touch nothing else. */
+/* A pipeline to make, and all that a thread may touch. */
 typedef struct job {
   const vkf_gpu_pipeline_params *params;
   vkf_gpu_pipeline *pipeline; /* NULL once it is in the device's list */
   VkSpecializationMapEntry *entries;
   uint64_t key;
-  const vkf_gpu_form *form; /* that it is made from; NULL: from SPIR-V */
+  const vkf_gpu_form *form; /* it is made from this; NULL: from SPIR-V */
   bool is_done;
   VkResult result;
-  const char *what; /* the call that `result` is of */
+  const char *what; /* the call that returned `result` */
 } job;
 
 typedef struct jobs {
@@ -143,7 +143,7 @@ static void make_shader(const vkf_gpu_device *device, const VkSpecializationInfo
   j->what = "vkCreateShadersEXT";
   j->result = vkf_gpu_shader_create(device, j->params, constants, j->form, j->pipeline);
   if (j->result == VK_SUCCESS || !j->form) return;
-  j->form = NULL; /* the driver does not take it */
+  j->form = NULL; /* the driver refused it */
   j->result = vkf_gpu_shader_create(device, j->params, constants, NULL, j->pipeline);
 }
 
@@ -198,19 +198,19 @@ static bool reads_texels(const vkf_gpu_pipeline_params *params) {
 
 static void make_all(const vkf_gpu_device *device, jobs *all) {
   const bool alone = vkf_gpu_compile_begin(&device->caps);
-  for (size_t i = 0; alone && i < all->n; ++i) /* lavapipe may compile its fetch of a texel here */
+  for (size_t i = 0; alone && i < all->n; ++i) /* lavapipe may compile its texel fetch here */
     if (reads_texels(all->at[i].params)) make(device, &all->at[i]);
-  /* With validation layers on one thread: their messages go to the caller's log. */
+  /* One thread with validation layers, because their messages go to the caller's log. */
   vkf_parallel(all->n, vkf_gpu_validation_enabled(device) ? 1 : vkf_cores(), make_part, all);
   vkf_gpu_compile_end(alone);
 }
 
-/* Whether forms go on to a later device. */
+/* Whether forms are kept for a later device. */
 static bool keeps_forms(const vkf_gpu_device *device) {
   return device->root->forms && device->root->forms->is_open;
 }
 
-/* All of a job that needs the environment: memory and the layout. */
+/* Does everything of a job that needs the environment: memory and the layout. */
 static vkf_status begin_job(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, job *j) {
   VKF_CALL(check(device, params));
   j->params = params;
@@ -246,7 +246,7 @@ static bool is_wanted(const vkf_gpu_device *device, const jobs *all, const vkf_g
   return !find(device, params);
 }
 
-/* What a job has made goes to the device, or its failure is recorded. */
+/* Adds what a job has made to the device, or records its failure. */
 static vkf_status end_job(vkf_gpu_device *device, job *j) {
   const char *failing = device->root->faults.fail_pipeline;
   if (failing && !strcmp(failing, j->params->name)) j->result = VK_ERROR_UNKNOWN;
@@ -261,7 +261,8 @@ static vkf_status end_job(vkf_gpu_device *device, job *j) {
   return VKF_OK;
 }
 
-/* The lock is held while drivers compile, because another thread that waits for it often wants the same pipelines. */
+/* Makes those that do not exist. The caller holds the lock, also while drivers compile, because another thread that
+ * waits for it often wants the same pipelines. */
 static vkf_status make_wanted(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, size_t n) {
   vkf_status st = VKF_OK;
   jobs all = {.device = device, .at = vkf_env_alloc(device->env, n, sizeof(job))};

@@ -1,9 +1,9 @@
-/* Pipeline cache: compiled kernels in the driver's own form, passed from one device object to a later one.
+/* pipeline_cache: passes compiled kernels, in the driver's own form, from one device object to a later one.
  *
- * Owns the VkPipelineCache that pipelines are made with, or in its place the forms of shader objects. Refuses bytes
- * that another driver, version or device wrote: drivers should look at the header themselves, but not all do.
- * Invariant: the driver gets only bytes that it wrote itself, as far as the header says (Vulkan 1.3, 10.7.3: length,
- * version 1, vendor, device, pipelineCacheUUID).
+ * Owns the VkPipelineCache with which pipelines are made, or the forms of shader objects in its place. Refuses bytes
+ * that another driver, version or device wrote: drivers should check the header themselves, but not all do. Invariant:
+ * the driver gets only bytes that it wrote itself, as far as the header says (Vulkan 1.3, 10.7.3: length, version 1,
+ * vendor, device, pipelineCacheUUID).
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 bool vkf_gpu_pipeline_cache_fits(const vkf_caps *caps, const void *bytes, size_t n) {
   uint32_t header[4];
   if (n < HEADER_BYTES) return false;
-  memcpy(header, bytes, sizeof header); /* of this machine's byte order, as the driver wrote them */
+  memcpy(header, bytes, sizeof header); /* in this machine's byte order, as the driver wrote them */
   return header[0] >= HEADER_BYTES && header[0] <= n && header[1] == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
          header[2] == caps->vendor_id && header[3] == caps->device_id &&
          memcmp((const char *)bytes + 16, caps->pipeline_cache_uuid, VK_UUID_SIZE) == 0;

@@ -10,7 +10,7 @@
 
 #include "gpu/vk.h"
 
-/* How long one call waits before the limit is looked at again. */
+/* How long one call waits before the time limit is checked again. */
 #define WAIT_SLICE_NS (1000ull * 1000 * 1000)
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
@@ -28,7 +28,7 @@ vkf_status vkf_gpu_commands_begin(vkf_gpu_device *device, VkCommandBuffer comman
   return VKF_VK(device, BeginCommandBuffer, commands, &info);
 }
 
-/* Stages and accesses of those whom a barrier orders. */
+/* Stages and accesses that a barrier orders, for each kind of access. */
 static const struct {
   uint32_t by;
   VkPipelineStageFlags stages;
@@ -49,7 +49,7 @@ static void record(vkf_gpu_device *device, VkCommandBuffer commands, uint32_t by
     stages |= barrier_rows[i].stages;
     barrier.dstAccessMask |= barrier_rows[i].accesses;
   }
-  /* What a dispatch does before its shader runs, the read of its grid, comes before its end. */
+  /* The read of its grid, which a dispatch does before its shader runs, comes before its end. */
   device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT, stages,
                                 0, 1, &barrier, 0, NULL, 0, NULL);
 }
@@ -70,7 +70,7 @@ vkf_status vkf_gpu_queue_init(vkf_gpu_device *device) {
   return VKF_VK(device, CreateCommandPool, device->handle, &pool, NULL, &device->commands);
 }
 
-/* Makes what the first submit needs. A driver that runs without its hardware can only compile, and never gets here. */
+/* Makes what the first submit needs. A driver that runs without its hardware can only compile and never gets here. */
 static vkf_status prepare(vkf_gpu_device *device) {
   const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
   for (size_t i = 0; i < VKF_GPU_MAX_PENDING; ++i)

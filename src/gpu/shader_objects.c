@@ -1,15 +1,16 @@
-/* Shader objects (VK_EXT_shader_object): kernels whose form is kept, where the driver keeps none that saves time.
+/* shader_objects: kernels as shader objects (VK_EXT_shader_object), whose compiled form is kept for drivers that keep
+ * too little of it themselves.
  *
- * lavapipe keeps the machine code of LLVM on disk, but it parses and optimises the SPIR-V of a kernel in every process
- * again: 0.03 to 0.06 s each (Mesa 26, Zen 5), half the time of a process that translates one sentence. Of a shader
- * object it gives the result as bytes, and takes these in 0.005 s. Owns nothing; the forms belong to the device, and
- * whoever holds the lock of pipelines uses them. A driver must refuse bytes that it cannot use (Vulkan 1.3, 9.8
- * "Binary Shader Code"), and lavapipe compares a hash; then the kernel is made from SPIR-V.
+ * lavapipe keeps LLVM's machine code on disk, but it parses and optimises the SPIR-V of a kernel again in every
+ * process: 0.03 to 0.06 s each (Mesa 26, Zen 5), half the time of a process that translates one sentence. A shader
+ * object gives the result as bytes, and is made from them in 0.005 s. Owns nothing; the forms belong to the device and
+ * are used under the lock of its pipelines. A driver must refuse bytes that it cannot use (Vulkan 1.3, 9.8 "Binary
+ * Shader Code"), and lavapipe compares a hash; then the kernel is made from SPIR-V.
  */
 #include "gpu/vk.h"
 
 uint64_t vkf_gpu_shader_key(const vkf_gpu_device *device, const vkf_gpu_pipeline_params *params) {
-  /* The device's name says how wide its vectors are, which the driver compiles in. */
+  /* The device's name has the vector width, which the driver compiles in. */
   uint64_t key = vkf_hash_text(vkf_hash_text(VKF_HASH_START, device->caps.device_name), params->name);
   key = vkf_hash_words(key, params->code, params->code_bytes);
   key = vkf_hash_bytes(key, params->constants, params->n_constants * sizeof *params->constants);

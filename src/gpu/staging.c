@@ -19,7 +19,7 @@ static vkf_status ensure(vkf_gpu_device *device, vkf_gpu_buffer **buffer, const 
   return VKF_OK;
 }
 
-/* The start of a transfer's commands and its events; submitted by end(). */
+/* Begins a transfer's commands and its events; end() submits them. */
 static vkf_status begin(vkf_gpu_device *device, VkCommandBuffer commands, const char *name) {
   vkf_gpu_log *log = device->logging ? &device->log : NULL;
   VKF_CALL(vkf_gpu_commands_begin(device, commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));

@@ -24,11 +24,11 @@ static double number(const VkPipelineExecutableStatisticKHR *s) {
 typedef struct list {
   vkf_env *env;
   vkf_arena *arena;
-  vkf_bench_statistic *all; /* of the arena; what is left behind as it grows is the arena's */
+  vkf_bench_statistic *all; /* in the arena, as are the shorter lists that it replaces */
   size_t n;
 } list;
 
-/* The statistics of one of the programs that a pipeline consists of. */
+/* Adds the statistics of one of a pipeline's programs. */
 static vkf_status add_program(vkf_gpu_device *device, VkPipeline pipeline, uint32_t index, const char *prefix,
                               list *l) {
   vkf_status st = VKF_OK;

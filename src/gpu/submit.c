@@ -34,7 +34,7 @@ static void set_run(vkf_gpu_block *block) {
   block->n_fresh = 0;
 }
 
-/* With kernels that have never run. */
+/* Submits blocks with kernels that have never run: while lavapipe compiles them, nothing else compiles. */
 static vkf_status submit_alone(vkf_gpu_device *device, VkCommandBuffer *commands, uint32_t n, uint64_t *serial) {
   const bool alone = vkf_gpu_compile_begin(&device->caps);
   vkf_status st = vkf_gpu_submit_commands(device, commands, n, serial);
@@ -81,7 +81,7 @@ void vkf_gpu_block_get_info(const vkf_gpu_block *block, vkf_gpu_block_info *out)
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
 
-/* A time stamp of the last run. */
+/* Gets a time stamp of the last run. */
 static vkf_status get_ticks(vkf_gpu_block *block, uint32_t query, uint64_t *ticks) {
   vkf_gpu_device *device = block->device;
   VKF_CALL(vkf_gpu_device_alive(device));
@@ -97,7 +97,7 @@ static uint64_t ticks_to_ns(const vkf_caps *caps, uint64_t ticks) {
   return (uint64_t)((double)(ticks & mask) * caps->timestamp_ns);
 }
 
-/* The time between two queries of the last run. */
+/* Gets the time between two queries of the last run. */
 static vkf_status between(vkf_gpu_block *block, uint32_t from, uint32_t to, uint64_t *ns) {
   uint64_t begin, end;
   VKF_CALL(get_ticks(block, from, &begin));

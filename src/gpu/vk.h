@@ -1,9 +1,9 @@
-/* Inside the room gpu: Vulkan's types, the function tables, and the structs behind the handles of gpu.h.
+/* vk: Vulkan's types, the function tables, and the structs behind the handles of gpu.h.
  *
  * No other room includes this file. The tables are our own and not volk's: volk.c defines Vulkan's names as global
- * pointers, which serve one device per process and collide in a static link with a host's own volk or loader.
- * Compiles with Vulkan headers from 1.3.239 on. VKF_HAS_COOPMAT is defined where headers and GLSL compiler know
- * cooperative matrices (cmake/shaders.cmake).
+ * pointers, which serve one device per process and collide in a static link with a host's own volk or loader. Compiles
+ * with Vulkan headers from 1.3.239 on. VKF_HAS_COOPMAT is defined if headers and GLSL compiler know cooperative
+ * matrices (cmake/shaders.cmake).
  */
 #ifndef VKF_GPU_VK_H
 #define VKF_GPU_VK_H
@@ -97,7 +97,7 @@ typedef struct vkf_vk_instance {
 } vkf_vk_instance;
 typedef struct vkf_vk_device {
   VKF_VK_DEVICE_FUNCTIONS(VKF_VK_MEMBER)
-  /* NULL where the device or the instance does not have them. */
+  /* NULL if the device or the instance does not have them. */
   PFN_vkGetBufferDeviceAddress GetBufferDeviceAddress;
   PFN_vkGetMemoryHostPointerPropertiesEXT GetMemoryHostPointerPropertiesEXT;
   PFN_vkCmdBeginDebugUtilsLabelEXT CmdBeginDebugUtilsLabelEXT;
@@ -113,17 +113,17 @@ typedef struct vkf_vk_device {
 } vkf_vk_device;
 #undef VKF_VK_MEMBER
 
-/* VKF_ERROR_DEVICE names the function that is missing. */
+/* Fill a table of functions. VKF_ERROR_DEVICE names a function that is missing. */
 vkf_status vkf_gpu_table_load_instance(vkf_env *env, PFN_vkGetInstanceProcAddr get, VkInstance handle,
                                        vkf_vk_instance *out);
 vkf_status vkf_gpu_table_load_device(vkf_gpu_device *device, bool has_labels);
 
 /* The status of a Vulkan call on a device: VKF_VK(device, CreateFence, device->handle, &info, NULL, &fence). */
 #define VKF_VK(device, name, ...) vkf_gpu_device_result((device), (device)->vk.name(__VA_ARGS__), "vk" #name)
-/* Records a failure and returns its status; a lost device becomes the device's state. */
+/* Returns the status of a result. Records a failure; a lost device stays lost. */
 vkf_status vkf_gpu_device_result(vkf_gpu_device *device, VkResult result, const char *what);
 const char *vkf_gpu_result_name(VkResult result);
-/* Into pipeline->spills (statistics.c). */
+/* Sets pipeline->spills (statistics.c). */
 vkf_status vkf_gpu_pipeline_count_spills(vkf_gpu_device *device, vkf_gpu_pipeline *pipeline);
 /* VKF_ERROR_DEVICE_LOST if the device is lost. */
 vkf_status vkf_gpu_device_alive(vkf_gpu_device *device);
@@ -134,14 +134,14 @@ typedef struct vkf_gpu_loader {
   void *library;
   PFN_vkGetInstanceProcAddr get_instance_proc_addr;
 } vkf_gpu_loader;
-/* name: NULL for the platform's own. VKF_ERROR_NO_DEVICE if there is none. */
+/* name: NULL for the platform's own loader. VKF_ERROR_NO_DEVICE if there is none. */
 vkf_status vkf_gpu_loader_open(vkf_env *env, const char *name, vkf_gpu_loader *out);
 void vkf_gpu_loader_close(vkf_gpu_loader *loader);
 
 /* The environment variable of additional manifests, set between push and pop. */
 typedef struct vkf_gpu_manifests {
   const char *variable; /* NULL: nothing was changed */
-  char *before;         /* its value, NULL: it was not set */
+  char *before;         /* its value before; NULL: it was not set */
 } vkf_gpu_manifests;
 vkf_status vkf_gpu_manifests_push(vkf_env *env, const char *const *files, size_t n_files, vkf_gpu_manifests *out);
 void vkf_gpu_manifests_pop(vkf_env *env, vkf_gpu_manifests *manifests);
@@ -157,7 +157,7 @@ struct vkf_gpu_instance {
   vkf_gpu_loader loader;
   VkInstance handle;
   vkf_vk_instance vk;
-  uint32_t api_version; /* that the instance was made for */
+  uint32_t api_version; /* the version that the instance was made for */
   bool validation, debug_utils;
   VkDebugUtilsMessengerEXT messenger;
   _Atomic uint64_t n_messages;
@@ -165,10 +165,11 @@ struct vkf_gpu_instance {
   vkf_gpu_adapter *adapters;
 };
 
-/* Around what makes a driver compile: devices, pipelines, the first run of each pipeline. `alone` is what the end
- * takes: nothing else in the process compiles. lavapipe 26.2.6 stores 256 as its vector width at the beginning of every
- * compilation, and then what LP_NATIVE_VECTOR_WIDTH says (22.3.6 does so once in a process). Code that another thread
- * compiles in that moment mixes both widths: it crashes or computes something else, and the driver's cache keeps it. */
+/* Call them around everything that makes a driver compile: making devices and pipelines, the first run of each
+ * pipeline. Pass the result of begin to end; true: nothing else in the process compiles meanwhile. lavapipe 26.2.6 sets
+ * its vector width to 256 at the beginning of every compilation, and then to LP_NATIVE_VECTOR_WIDTH (22.3.6 does so
+ * once in a process). Code that another thread compiles in that moment mixes both widths: it crashes or computes
+ * something else, and the driver's cache keeps it. */
 bool vkf_gpu_compile_begin(const vkf_caps *caps);
 void vkf_gpu_compile_end(bool alone);
 
@@ -178,7 +179,7 @@ void vkf_gpu_compile_end(bool alone);
 typedef struct vkf_gpu_extensions {
   size_t n;
   const char **names;
-  VkExtensionProperties *properties; /* behind the names, if they came from the device */
+  VkExtensionProperties *properties; /* memory of the names, if they came from the device */
 } vkf_gpu_extensions;
 bool vkf_gpu_extensions_have(const vkf_gpu_extensions *extensions, const char *name);
 vkf_status vkf_gpu_extensions_list(vkf_env *env, const vkf_vk_instance *vk, VkPhysicalDevice handle,
@@ -206,40 +207,40 @@ typedef struct vkf_gpu_features {
   VkPhysicalDeviceCooperativeMatrix2FeaturesNV coopmat2;
 #endif
 } vkf_gpu_features;
-/* The features that can be queried with this version and these extensions: all false, linked. */
+/* Links the features that can be queried with this version and these extensions; all are false. */
 void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, const vkf_gpu_extensions *extensions);
-/* After vkf_gpu_caps_fill(). */
+/* Sets the features in caps. Call it after vkf_gpu_caps_fill(). */
 void vkf_gpu_features_to_caps(const vkf_gpu_features *features, vkf_caps *caps);
-/* Enables what the facts name and nothing else. */
+/* Enables what the facts name, and nothing else. */
 void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps);
-/* Those of our features that the chain of a caller of vkCreateDevice enables. */
+/* Sets those of our features that a caller's chain for vkCreateDevice enables. */
 void vkf_gpu_features_from_chain(vkf_gpu_features *features, const void *chain);
-/* Adds the names of the extensions that the features need, unless the version includes them. */
+/* Lists the offered extensions that the features need, unless the version includes them. Returns how many. */
 size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extensions *offered, const char **names);
 #define VKF_GPU_MAX_EXTENSIONS 12
 
-/* Everything of caps but the features; subgroup_size_control: what the properties allow. */
+/* Fills in everything of caps but the features; subgroup_size_control: what the properties allow. */
 void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint32_t instance_version,
                        const vkf_gpu_extensions *extensions, uint32_t queue_family, vkf_caps *out);
-/* A CPU driver's vector width from its device name; 0: the name does not say. */
+/* Returns a CPU driver's vector width, from its device name; 0: the name does not say. */
 uint32_t vkf_gpu_caps_vector_bits(const char *device_name);
 /* Memory that is coherent: this room never flushes. */
 #define VKF_GPU_MAPPED_FLAGS (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
 bool vkf_gpu_memory_is_mapped(VkMemoryPropertyFlags flags);
-/* Bytes that are left for this process of the device-local heap that has most left. The driver has
+/* Returns the bytes left for this process in the device-local heap that has the most left. The driver must have
  * VK_EXT_memory_budget. */
 uint64_t vkf_gpu_memory_left(const vkf_vk_instance *vk, VkPhysicalDevice handle);
-/* The memory type among `allowed` for a use; UINT32_MAX: none. */
+/* Returns the memory type among `allowed` for a use; UINT32_MAX: none. */
 uint32_t vkf_gpu_memory_type(const VkPhysicalDeviceMemoryProperties *properties, uint32_t allowed, vkf_device_kind kind,
                              vkf_gpu_memory memory);
 
 /* ---- hazard log -------------------------------------------------------------------------------------------------- */
 
-/* Who makes an access; a barrier orders all that came before it on the device against those named in its mask. */
+/* Kinds of accesses. A barrier orders everything before it on the device against the kinds in its mask. */
 enum { VKF_GPU_BY_COMPUTE = 1, VKF_GPU_BY_INDIRECT = 2, VKF_GPU_BY_TRANSFER = 4, VKF_GPU_BY_HOST = 8 };
 
 typedef enum vkf_gpu_event_kind {
-  VKF_GPU_EVENT_SUBMIT,   /* what follows belongs to this submit; serial */
+  VKF_GPU_EVENT_SUBMIT,   /* what follows belongs to the submit `serial` */
   VKF_GPU_EVENT_BARRIER,  /* by: the mask */
   VKF_GPU_EVENT_DISPATCH, /* block, name; the accesses that follow, except those by the host, are its own */
   VKF_GPU_EVENT_ACCESS,   /* by, mode, buffer, begin, end, buffer_name */
@@ -260,7 +261,7 @@ typedef struct vkf_gpu_log {
   vkf_arena names;
   vkf_gpu_event *events;
   size_t n, capacity;
-  vkf_status status; /* of the first append that failed: then the log is not whole */
+  vkf_status status; /* of the first append that failed: then the log is incomplete */
 } vkf_gpu_log;
 void vkf_gpu_log_init(vkf_gpu_log *log, vkf_env *env);
 void vkf_gpu_log_finish(vkf_gpu_log *log);
@@ -297,23 +298,23 @@ struct vkf_gpu_pipeline {
 
 /* Two halves of host memory that transfers pass through when a buffer is not mapped. */
 typedef struct vkf_gpu_staging {
-  vkf_gpu_buffer *upload, *readback; /* made when first needed, gone with the last buffer */
+  vkf_gpu_buffer *upload, *readback; /* made when first needed, destroyed with the last buffer */
   VkCommandBuffer commands[2];
-  uint64_t half_bytes, serials[2]; /* of the uploads that may still run, a half each */
+  uint64_t half_bytes, serials[2]; /* of the last upload from each half, which may still run */
   uint32_t next;                   /* the half that the next upload takes */
 } vkf_gpu_staging;
 
-/* A device, or a line to one (vkf_gpu_device_branch()). The members behind `Of the root alone` belong to the device,
- * and all its lines use them there. */
+/* A device, or a line to one (vkf_gpu_device_branch()). All lines use the members after `Of the root alone` in the
+ * device. */
 struct vkf_gpu_device {
   vkf_env *env;
-  vkf_gpu_device *root;       /* the device; of a device itself */
+  vkf_gpu_device *root;       /* the device; a device points to itself */
   vkf_gpu_instance *instance; /* NULL: adopted */
   vkf_vk_device vk;
   PFN_vkGetDeviceProcAddr get_device_proc_addr;
   VkDevice handle;
   bool owned;                 /* made here, to be destroyed here */
-  bool has_large_pages;       /* it imports memory of ours */
+  bool has_large_pages;       /* the driver imports memory of ours */
   VkPhysicalDevice budget_of; /* whose driver says how much memory is left (VK_EXT_memory_budget); NULL: none does */
   VkQueue queue;
   uint32_t queue_family;
@@ -345,7 +346,7 @@ struct vkf_gpu_device {
   _Atomic uint64_t now_bytes, peak_bytes;
   _Atomic uint64_t last_buffer_id; /* ids are never used again */
   vkf_gpu_faults faults;           /* counted down */
-  pthread_mutex_t pipelines_lock;  /* of the next five */
+  pthread_mutex_t pipelines_lock;  /* for the next five */
   vkf_gpu_forms *forms;            /* pipelines are shader objects; NULL: they are not */
   vkf_gpu_layout *layouts;
   vkf_gpu_pipeline *pipelines;
@@ -360,54 +361,54 @@ struct vkf_gpu_buffer {
   VkBuffer handle;
   VkDeviceMemory memory;
   void *mapped;
-  bool is_counted;     /* allocated_bytes, in the device's bytes */
+  bool is_counted;     /* allocated_bytes are counted in the device's bytes */
   void *host;          /* memory of our own, NULL: the driver's */
-  uint64_t host_bytes; /* of it */
+  uint64_t host_bytes; /* bytes of it */
 };
 
-/* What every buffer may be used for. */
+/* Returns what every buffer may be used for. */
 static inline VkBufferUsageFlags vkf_gpu_buffer_usage(const vkf_caps *caps) {
   return VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
          VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
          (caps->buffer_address ? VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT : 0);
 }
-/* Is the device of a kind that large_pages.c is for? */
+/* Whether large_pages.c is for this kind of device. */
 bool vkf_gpu_large_pages_wanted(const vkf_caps *caps);
-/* The same, and does its driver import memory of ours for buffers? It has VK_EXT_external_memory_host. */
+/* Whether, in addition, its driver imports memory of ours for buffers. The device has VK_EXT_external_memory_host. */
 bool vkf_gpu_large_pages_can(const vkf_vk_instance *vk, VkPhysicalDevice handle, const vkf_caps *caps);
-/* Gives memory of ours to a buffer that has no handle yet, if it may have it. false: it gets none and uses the
- * driver's. */
+/* Gives memory of ours to a buffer that has no handle yet, if it may have it. false: it gets the driver's memory. */
 bool vkf_gpu_large_pages_map(vkf_gpu_buffer *buffer, vkf_gpu_memory memory);
-/* The same memory as another buffer has, of any device. */
+/* Gives a buffer the same memory as another buffer, of any device. false: they cannot share. */
 bool vkf_gpu_large_pages_join(vkf_gpu_buffer *buffer, const vkf_gpu_buffer *of);
-/* The driver's memory object of it, bound to the handle and mapped. false: the driver will not. */
+/* Makes the driver's memory object of it, binds it to the handle and maps it. false: the driver refuses. */
 bool vkf_gpu_large_pages_bind(vkf_gpu_buffer *buffer);
-/* After the driver has let go of it. */
+/* Frees memory of ours with its last buffer. Call it after the driver's memory object was freed. */
 void vkf_gpu_large_pages_free(vkf_gpu_buffer *buffer);
 
 /* ---- awake.c: cores that do not sleep while a CPU driver computes ------------------------------------------------ */
 
 typedef struct vkf_gpu_awake vkf_gpu_awake;
 /* *out NULL: it is not wanted on this device; the other calls then do nothing. VKF_KEEP_AWAKE in the environment: 0
- * never, 1 from the start, else where a trial shows that it helps. */
+ * never, 1 from the start, else if a trial shows that it helps. */
 vkf_status vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps, vkf_gpu_awake **out);
-/* Before a submit; while the host waits, at least once a second; when a submit was waited for. From any thread. The
- * last one, once in a device's life, tries whether it helps, which takes some 15 ms. env: the calling thread's. */
+/* For any thread. Call submit() before a submit, wait() at least once a second while the host waits, and done() when a
+ * submit was waited for or failed. Once in a device's life done() tries whether this helps, which takes some 15 ms.
+ * env: the calling thread's. */
 void vkf_gpu_awake_submit(vkf_gpu_awake *awake);
 void vkf_gpu_awake_wait(vkf_gpu_awake *awake);
 void vkf_gpu_awake_done(vkf_gpu_awake *awake, vkf_env *env);
 void vkf_gpu_awake_destroy(vkf_gpu_awake **awake);
-/* What done() does once: has these threads from now on if round_ns() is less with them; else none any more. */
+/* The trial of done(): keeps the threads if round_ns() is less with them, else ends them. */
 void vkf_gpu_awake_decide(vkf_gpu_awake *awake, vkf_env *env, uint64_t (*round_ns)(void));
-/* lockstep.c: the median time of rounds in which a thread on each core of the caller's computes, up to 0.2 ms, and
- * waits for the others. */
+/* lockstep.c: returns the median time of rounds in which a thread on each of the caller's cores computes, up to 0.2 ms,
+ * and waits for the others. */
 uint64_t vkf_gpu_lockstep_ns(void);
 
 /* ---- a block's descriptor sets ----------------------------------------------------------------------------------- */
 
 typedef struct vkf_gpu_set_pool {
   VkDescriptorPool handle;
-  uint32_t sets; /* left; there are descriptors for each of them to have all its bindings of one kind */
+  uint32_t sets; /* left; there are enough descriptors for all of them, whatever the kinds of their bindings */
   struct vkf_gpu_set_pool *next;
 } vkf_gpu_set_pool;
 
@@ -425,7 +426,7 @@ typedef struct vkf_gpu_texel {
 } vkf_gpu_texel;
 vkf_gpu_texel vkf_gpu_texel_get(vkf_gpu_binding_kind kind);
 
-/* A descriptor set for the bindings of a dispatch, after they were checked; VK_NULL_HANDLE for a pipeline without any.
+/* Makes a descriptor set for the bindings of a dispatch that was checked; VK_NULL_HANDLE if it has none.
  */
 vkf_status vkf_gpu_sets_make(vkf_gpu_device *device, vkf_gpu_sets *sets, const vkf_gpu_dispatch *dispatch,
                              VkDescriptorSet *out);
@@ -436,24 +437,24 @@ bool vkf_gpu_pipeline_cache_fits(const vkf_caps *caps, const void *bytes, size_t
 
 /* ---- shader_objects.c: pipelines that are shader objects --------------------------------------------------------- */
 
-/* The key of its form. */
+/* Returns the key of its form. */
 uint64_t vkf_gpu_shader_key(const vkf_gpu_device *device, const vkf_gpu_pipeline_params *params);
-/* Into pipeline->shader, whose layout is there; from a form, or NULL from the SPIR-V of the parameters. Calls nothing
- * but the driver. */
+/* Sets pipeline->shader; the pipeline has its layout. form: NULL to make it from the SPIR-V of the parameters. Calls
+ * nothing but the driver. */
 VkResult vkf_gpu_shader_create(const vkf_gpu_device *device, const vkf_gpu_pipeline_params *params,
                                const VkSpecializationInfo *constants, const vkf_gpu_form *form,
                                vkf_gpu_pipeline *pipeline);
-/* Its form goes to those of the device. */
+/* Adds its form to those of the device. */
 vkf_status vkf_gpu_shader_keep(vkf_gpu_device *device, uint64_t key, const vkf_gpu_pipeline *pipeline);
 void vkf_gpu_shader_bind(const vkf_gpu_device *device, VkCommandBuffer commands, const vkf_gpu_pipeline *pipeline);
 void vkf_gpu_shader_destroy(const vkf_gpu_device *device, vkf_gpu_pipeline *pipeline);
 
 /* Destroys the staging buffers (buffer.c). */
 void vkf_gpu_staging_release(vkf_gpu_device *device);
-/* Copies to and from a buffer that is mapped, within its range. */
+/* Copy to and from a buffer that is mapped, within its range. */
 void vkf_gpu_buffer_put(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes);
 void vkf_gpu_buffer_take(vkf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t bytes);
-/* Returns when the last copies have begun. */
+/* The upload returns when its last copies have begun, the others when theirs have ended. */
 vkf_status vkf_gpu_staging_upload(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes);
 vkf_status vkf_gpu_staging_read(vkf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t bytes);
 vkf_status vkf_gpu_staging_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, uint32_t pattern);
@@ -461,7 +462,7 @@ vkf_status vkf_gpu_staging_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_
 /* The events of a submit are between begin and end. Both do nothing unless the log is on. */
 void vkf_gpu_submit_log_begin(vkf_gpu_device *device);
 void vkf_gpu_submit_log_end(vkf_gpu_device *device);
-/* Submits commands [n] and the barrier to the host, for which commands has room behind them. */
+/* Submits commands[n] and the barrier to the host; `commands` has room for n + 1. */
 vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, VkCommandBuffer *commands, uint32_t n, uint64_t *serial);
 /* Records a barrier of everything before it against `by`, and its event in `log` (NULL: none), unless fault injection
  * leaves it out. */
@@ -470,9 +471,9 @@ void vkf_gpu_record_barrier(vkf_gpu_device *device, VkCommandBuffer commands, ui
 vkf_status vkf_gpu_commands_create(vkf_gpu_device *device, VkCommandBuffer *out);
 /* flags: VkCommandBufferUsageFlags. */
 vkf_status vkf_gpu_commands_begin(vkf_gpu_device *device, VkCommandBuffer commands, uint32_t flags);
-/* Waits for what runs, also on a lost device, before its resources are destroyed. */
+/* Waits for what runs, on a lost device as well, before its resources are destroyed. */
 void vkf_gpu_queue_drain(vkf_gpu_device *device);
-/* Of a device that is being made: its command pool. */
+/* Makes the command pool of a device that is being made. */
 vkf_status vkf_gpu_queue_init(vkf_gpu_device *device);
 void vkf_gpu_queue_finish(vkf_gpu_device *device);
 void vkf_gpu_pipelines_finish(vkf_gpu_device *device);
