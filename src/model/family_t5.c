@@ -16,7 +16,7 @@
     .q = layer module ".q.", .k = layer module ".k.", .v = layer module ".v.", .out = layer module ".o.", \
     .norm = layer "layer_norm."                                                                           \
   }
-/* Of the gated form; map_stack() changes ffn_in if there is no gate. */
+/* The names of gated layers; map_stack() changes ffn_in if there is no gate. */
 static const vkf_model_stack_names encoder_names = {
     .layers = "encoder.block.",
     .self = ATTENTION("layer.0.", "SelfAttention"),

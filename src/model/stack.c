@@ -73,7 +73,7 @@ static vkf_status norm(claimer *c, bool is_affine, const char *stem, const char 
   return st;
 }
 
-/* Repeats one scale for every head of the queries, and one for every head of the keys. */
+/* Claims one scale, repeated for every head of the queries, and one, repeated for every head of the keys. */
 static vkf_status head_norm(claimer *c, const vkf_model_attention_names *names, const char *name, uint32_t *out) {
   const vkf_model_stack *s = c->stack;
   vkf_model_source q = whole(names->q_norm, s->key_width), k = whole(names->k_norm, s->key_width);

@@ -1,4 +1,4 @@
-/* weights: claims tensors by name, checks them and joins them to the weights that plans refer to. See internal.h.
+/* weights: claims tensors by name, checks them and joins them into the weights that plans refer to. See internal.h.
  *
  * Invariant: a weight that was added can be loaded; `used` marks every tensor that was claimed or is known. */
 #include <stdarg.h>
@@ -285,7 +285,8 @@ static void copy_part(const vkf_model_part *part, uint32_t columns, size_t first
   }
 }
 
-/* Gets rows [first, first + n) of the weight by `part`, part by part or in turns, as elements of `element` bytes. */
+/* Calls `part` for rows [first, first + n) of the weight, part by part or in turns. dst has elements of `element`
+ * bytes. */
 static void each_part(const vkf_net *net, uint32_t index, uint32_t first, uint32_t n, size_t element, void *dst,
                       void (*part)(const vkf_model_part *, uint32_t, size_t, size_t, void *)) {
   const vkf_model_weight *weight = &net->weights[index];
