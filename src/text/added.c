@@ -1,8 +1,9 @@
-/* added: tokens that are cut out of the text before the other steps.
+/* added: cuts added tokens out of the text before the other steps.
  *
- * Those that are not `normalized` are looked for in the raw text, the others in the normalized text, by their
- * normalized content. At each place the longest one wins. single_word tokens match between non-word characters only;
- * lstrip and rstrip take the white space beside them. Refuses an id that belongs to another piece of the vocabulary.
+ * Tokens that are not `normalized` are looked for in the raw text, the others in the normalized text, by their
+ * normalized content. At each place the longest one wins. single_word tokens match only between non-word characters;
+ * lstrip and rstrip tokens take the white space beside them. Refuses an id that belongs to another piece of the
+ * vocabulary.
  */
 #include "text/internal.h"
 
@@ -54,7 +55,7 @@ void vkf_text_added_cut(const vkf_text_added_set *set, vkf_text_string text, boo
     if (token->single_word && !stands_alone(text, start, end)) continue;
     if (token->lstrip) start = VKF_MAX(space_before(text, start, done), done);
     if (token->rstrip) end = space_after(text, end);
-    if (start >= end) continue; /* it is white space that the token before it took */
+    if (start >= end) continue; /* the token before it took it as white space */
     if (done < start)
       vkf_text_pieces_push(out, (vkf_text_string){text.data + done, start - done}, -1, first && done == 0);
     vkf_text_pieces_push(out, (vkf_text_string){text.data + start, end - start}, token->id, first && start == 0);

@@ -1,6 +1,6 @@
 /* bpe: byte-pair encoding (Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units").
  *
- * A word starts as its characters; then the adjacent pair with the lowest rank, the leftmost of equals, becomes one
+ * A word starts as its characters. Then the adjacent pair with the lowest rank (the leftmost in a tie) becomes one
  * piece, until no pair has a rank. Pairs are in a binary heap; an entry whose pair has changed since is skipped.
  * Refuses dropout, which is for training, and merges that name pieces outside the vocabulary.
  */
@@ -21,13 +21,13 @@ static size_t merge_slot(const vkf_text_model *model, uint64_t pair) {
   return slot;
 }
 
-/* NULL: the pair never merges. */
+/* Returns the merge of a pair; NULL: it never merges. */
 static const vkf_text_merge *find_merge(const vkf_text_model *model, int32_t left, int32_t right) {
   const vkf_text_merge *merge = &model->merges[merge_slot(model, pair_of(left, right))];
   return merge->pair != 0 ? merge : NULL;
 }
 
-/* "left right", or ["left", "right"]. */
+/* Reads "left right" or ["left", "right"]. */
 static bool read_merge(const json_t *json, vkf_text_string *left, vkf_text_string *right) {
   if (json_is_array(json) && json_array_size(json) == 2) {
     const json_t *a = json_array_get(json, 0), *b = json_array_get(json, 1);
@@ -44,7 +44,7 @@ static bool read_merge(const json_t *json, vkf_text_string *left, vkf_text_strin
 
 vkf_status vkf_text_bpe_add_merge(vkf_text_model *model, vkf_text_loader *loader, size_t rank, vkf_text_string left,
                                   vkf_text_string right) {
-  /* Without the prefix that the right piece has as a piece within a word. */
+  /* The joined piece lacks the prefix that the right piece has within a word. */
   size_t skip = VKF_MIN(model->prefix.size, right.size), size = left.size + right.size - skip;
   char *joined = vkf_text_model_scratch(model, size + 1);
   if (joined == NULL) return VKF_ERROR_MEMORY;
@@ -70,14 +70,14 @@ static vkf_status add_merge(vkf_text_model *model, vkf_text_loader *loader, size
 
 /* ---- one word ---------------------------------------------------------------------------------------------------- */
 
-/* Symbols form a list by index; a symbol that went into its left neighbour has id -1. */
+/* Symbols are a list linked by index; a symbol that was merged into its left neighbour has id -1. */
 typedef struct symbol {
   int32_t id, previous, next;
 } symbol;
 
 typedef struct candidate {
   uint32_t rank;
-  int32_t at, id; /* the left symbol, and what the pair becomes */
+  int32_t at, id; /* index of the left symbol; id that the pair becomes */
 } candidate;
 
 typedef struct word_state {
@@ -138,7 +138,7 @@ static void merge_all(word_state *word) {
   }
 }
 
-/* The id of a character, which carries the prefix within a word and the suffix at its end; -1: none. */
+/* Returns the id of a character, with the prefix unless it begins the word and the suffix if it ends it; -1: none. */
 static int32_t char_id(const vkf_text_model *model, vkf_text_string word, size_t at, size_t next, vkf_text *buffer) {
   vkf_text_string piece = {word.data + at, next - at};
   bool prefix = at > 0 && model->prefix.size > 0, suffix = next == word.size && model->suffix.size > 0;
@@ -152,7 +152,7 @@ static int32_t char_id(const vkf_text_model *model, vkf_text_string word, size_t
   return vkf_text_vocab_find(&model->vocab, piece);
 }
 
-/* The longest piece at `at` that is cut out as a whole, which ends at *next; -1: there is none. */
+/* Returns the longest piece at `at` that is cut out as a whole, and sets *next to its end; -1: there is none. */
 static int32_t whole_id(const vkf_text_model *model, vkf_text_string word, size_t at, size_t *next) {
   int32_t longest = -1;
   uint64_t hash = VKF_HASH_START;
@@ -176,11 +176,11 @@ static bool add_bytes(word_state *word, vkf_text_string bytes) {
 }
 
 /* Splits a word into the symbols that merging starts from. A character without a piece becomes its bytes, or the
- * unknown token (one for a run of them with fuse_unk), or nothing where there is none, as in the files' own library. */
+ * unknown token (one for a run of them with fuse_unk), or nothing if there is none, as in the tokenizers library. */
 static vkf_status start_word(word_state *word, vkf_text_string text) {
   const vkf_text_model *model = word->model;
   vkf_status st = VKF_OK;
-  bool unknown = false; /* an unknown token waits, so that more may join it */
+  bool unknown = false; /* an unknown token is pending, and more may join it */
   size_t from = 0;      /* where it begins */
   vkf_text buffer;
   vkf_text_init(&buffer, model->env);
@@ -217,7 +217,7 @@ static vkf_status bpe_encode(vkf_text_model *model, vkf_text_string text, vkf_te
     int32_t id = vkf_text_vocab_find(&model->vocab, text);
     if (id >= 0) return vkf_text_ids_append(out, &id, 1);
   }
-  /* At most one symbol a byte; a symbol brings one candidate at first, and a merge two more. */
+  /* There is at most one symbol per byte; each symbol adds one candidate at first, and each merge two more. */
   size_t bytes;
   if (!vkf_size_mul(text.size, sizeof(symbol) + 3 * sizeof(candidate), &bytes)) bytes = SIZE_MAX;
   word_state word = {.model = model, .symbols = vkf_text_model_scratch(model, bytes)};

@@ -3,8 +3,8 @@
  * The table is base64 of: the trie's size in bytes (u32, little-endian), the trie as a double array of u32 units (the
  * layout of darts-clone), then the replacements, each ended by a zero byte. A unit holds a label in its low 8 bits
  * (and bit 31), the flag "this node has a value" in bit 8, and the offset to its children from bit 10 on, shifted left
- * by 8 more where bit 9 is set. A value is an offset into the replacements. Refuses a table that is cut short. Every
- * index is checked against the size, so a damaged trie matches less and reads nothing outside.
+ * by 8 more if bit 9 is set. A value is an offset into the replacements. Refuses a table that is cut short. Every index
+ * is checked against the size, so a damaged trie matches less but reads nothing outside.
  */
 #include "text/internal.h"
 
@@ -26,7 +26,7 @@ static int base64_digit(char c) {
   return c == '/' ? 63 : -1;
 }
 
-/* out has room for 3/4 of the text; the number of bytes, or SIZE_MAX where a character is no digit. */
+/* Returns the number of bytes, or SIZE_MAX if a character is no digit. out has room for 3/4 of the text. */
 static size_t base64_decode(vkf_text_string text, uint8_t *out) {
   size_t n = 0;
   uint32_t bits = 0;
@@ -87,7 +87,7 @@ static size_t offset_of(uint32_t unit) {
   return (size_t)(unit >> 10) << ((unit & (1u << 9)) >> 6);
 }
 
-/* The replacement of the shortest or the longest beginning of `text` that the table has, and that beginning's size. */
+/* Finds the shortest or the longest prefix of `text` that the table has: its size and its replacement. */
 static bool find_replacement(const vkf_text_charsmap *map, vkf_text_string text, bool longest, size_t *size,
                              vkf_text_string *out) {
   uint32_t unit = 0, leaf = 0;
@@ -123,7 +123,7 @@ static bool append_replacement(const vkf_text_charsmap *map, vkf_text_string tex
   return true;
 }
 
-/* Grapheme clusters of up to five bytes are looked up as a whole first, then every character by itself. */
+/* Looks up each grapheme cluster of up to five bytes as a whole; if the table lacks it, each of its characters. */
 void vkf_text_charsmap_apply(const vkf_text_charsmap *map, vkf_text_string text, vkf_text *out) {
   for (size_t start = 0; start < text.size;) {
     size_t end, next;

@@ -1,7 +1,7 @@
 /* decode: the decoders. Each piece passes through all of them in order; the output of the last one is the text.
  *
- * A decoder emits as much as no later piece changes and keeps the rest, so that a text can be shown while it is
- * generated. Refuses the kinds that are not in KINDS.
+ * A decoder emits what no later piece can change and keeps the rest, so that a text can be shown while it is generated.
+ * Refuses the kinds that are not in KINDS.
  */
 #include "text/internal.h"
 
@@ -18,8 +18,8 @@ static bool starts_with(vkf_text_string text, vkf_text_string prefix) {
   return text.size >= prefix.size && memcmp(text.data, prefix.data, prefix.size) == 0;
 }
 
-/* Appends `text` with every `want`, which is not empty, replaced by `put`, up to an end that more bytes could make a
- * `want`; is_last: up to its end. Returns how many bytes of `text` that is. */
+/* Appends `text` with every `want`, which is not empty, replaced by `put`. Unless is_last, stops where the rest could
+ * begin a `want`. Returns how many bytes of `text` it took. */
 static size_t append_settled(vkf_text *out, vkf_text_string text, vkf_text_string want, vkf_text_string put,
                              bool is_last) {
   size_t i = 0;
@@ -41,7 +41,7 @@ static void append_replaced(vkf_text *out, vkf_text_string text, vkf_text_string
   append_settled(out, text, want, put, true);
 }
 
-/* Takes the first n bytes away. */
+/* Removes the first n bytes. */
 static void drop(vkf_text *text, size_t n) {
   if (n > 0) memmove(text->data, text->data + n, text->size - n);
   text->size -= n;
@@ -49,13 +49,13 @@ static void drop(vkf_text *text, size_t n) {
 
 /* ---- from step to step ------------------------------------------------------------------------------------------- */
 
-/* Takes back the spaces that English spelling does not have, one rule after the other, each with a state in which it
- * keeps what the next bytes can make a match. is_last: nothing is kept. of_wordpiece: with the rule that the WordPiece
- * decoder alone has. */
+/* Removes the spaces that English spelling does not have, rule by rule. Each rule keeps in its state what the next
+ * bytes could complete to a match; is_last: it keeps nothing. of_wordpiece: with the rule that only the WordPiece
+ * decoder has. */
 static vkf_status clean_up(vkf_text_decode_state *states, vkf_text_string text, bool is_last, bool of_wordpiece,
                            vkf_text *out);
 
-/* Behind the last step. */
+/* Appends a chunk of the last step to the text. */
 static vkf_status finish_chunk(const vkf_text_sink *sink, const vkf_text_chunk *chunk) {
   vkf_text_decode_state *state = sink->state;
   const bool is_apart = !sink->tokenizer->decoders && chunk->begins && state->n++ > 0; /* words, without a decoder */
@@ -96,9 +96,8 @@ vkf_status vkf_text_emit_part(const vkf_text_sink *sink, vkf_text_decode_state *
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
-/* The length of the longest beginning of `text` that could still have become a character, at least 1 (Unicode 15,
- * section 3.9, "maximal subpart"). Only for text that does not begin with a whole character. *may_grow: more bytes
- * could make it one. */
+/* Returns the length of the longest prefix of `text` that could begin a character, at least 1 (Unicode 15, section 3.9,
+ * "maximal subpart"). `text` does not begin with a whole character. *may_grow: more bytes could make it one. */
 static size_t broken_length(vkf_text_string text, bool *may_grow) {
   uint8_t lead = (uint8_t)text.data[0], low = 0x80, high = 0xBF;
   size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
@@ -117,8 +116,8 @@ static size_t broken_length(vkf_text_string text, bool *may_grow) {
   return n;
 }
 
-/* Appends the characters of `bytes`, and U+FFFD or nothing for what is none; where it is not the last of the text, up
- * to what can still become a character. Returns how many bytes that is. */
+/* Appends the characters of `bytes`, and U+FFFD or nothing for bytes that are none. Unless is_last, stops at bytes that
+ * can still become a character. Returns how many bytes it took. */
 static size_t append_lossy(vkf_text *out, vkf_text_string bytes, bool skips_broken, bool is_last) {
   size_t at = 0;
   while (at < bytes.size) {
@@ -137,7 +136,7 @@ static size_t append_lossy(vkf_text *out, vkf_text_string bytes, bool skips_brok
   return at;
 }
 
-/* Appends the bytes that a piece of the byte alphabet means; a piece with any other character is appended as it is. */
+/* Appends the bytes that a piece of the byte alphabet means. Appends a piece with any other character as it is. */
 static void append_bytes(vkf_text *out, vkf_text_string piece) {
   size_t start = out->size;
   for (size_t at = 0; at < piece.size;) {
@@ -151,7 +150,7 @@ static void append_bytes(vkf_text *out, vkf_text_string piece) {
   }
 }
 
-/* Not in files of the tokenizers library: "skips_broken" (legacy_json.c). */
+/* Files of the tokenizers library have no "skips_broken"; legacy_json.c sets it. */
 static vkf_status load_byte_level(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
   return vkf_text_load_bool(loader, json, "skips_broken", false, &step->u.bytes.skips_broken);
 }
@@ -176,14 +175,14 @@ static int hex_digit(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The byte of "<0x41>"; -1: the piece is none of these. */
+/* Returns the byte of a piece such as "<0x41>"; -1: it is no such piece. */
 static int byte_of_piece(vkf_text_string piece) {
   if (piece.size != 6 || memcmp(piece.data, "<0x", 3) != 0 || piece.data[5] != '>') return -1;
   int high = hex_digit(piece.data[3]), low = hex_digit(piece.data[4]);
   return high < 0 || low < 0 ? -1 : 16 * high + low;
 }
 
-/* A run of byte pieces is one piece of text if it is well-formed, else one U+FFFD for each byte. */
+/* Emits a run of byte pieces as one piece of text if it is well-formed, else as one U+FFFD for each byte. */
 static vkf_status end_run(vkf_text *run, const vkf_text_sink *out) {
   vkf_status st = VKF_OK;
   const bool is_text = run->size > 0 && vkf_utf8_check(run->data, run->size, NULL);
@@ -231,7 +230,7 @@ static vkf_status clean_up(vkf_text_decode_state *states, vkf_text_string text, 
   static const char *const RULES[VKF_TEXT_CLEAN_UP_RULES][2] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
       {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  enum { DO_NOT = 7 }; /* which WordPiece alone has */
+  enum { DO_NOT = 7 }; /* only WordPiece has it */
   vkf_status st = VKF_OK;
   vkf_text now, next;
   vkf_text_init(&now, out->env);
@@ -293,7 +292,7 @@ static vkf_status load_bpe(vkf_text_loader *loader, const json_t *json, vkf_text
   return st;
 }
 
-/* The suffix of a piece becomes a space, that of the last piece nothing: a piece is held until the next one comes. */
+/* Replaces the suffix of a piece by a space, or by nothing in the last piece, so it holds a piece until the next. */
 static vkf_status bpe(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
                       const vkf_text_sink *out) {
   vkf_status st = VKF_OK;
@@ -327,14 +326,14 @@ static vkf_status load_strip(vkf_text_loader *loader, const json_t *json, vkf_te
   return vkf_text_load_size(loader, json, "stop", 0, &step->u.trim.stop);
 }
 
-/* Parts of a piece: its end is held, since it may be cut off. */
+/* Takes parts of a piece. Holds the end so far, because it may be cut off. */
 static vkf_status strip(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
                         const vkf_text_sink *out) {
   const vkf_text_string cut = step->content;
   vkf_text_string text = in->text;
   vkf_text whole;
   if (in->is_end) return vkf_text_emit(out, in);
-  if (in->begins) { /* n: times that it was cut off the beginning; flag: the beginning is over; count: parts emitted */
+  if (in->begins) { /* n: times it was cut off the beginning; flag: the beginning is over; count: parts emitted */
     state->n = state->count = 0;
     state->flag = false;
   }

@@ -1,8 +1,8 @@
-/* languages: the tokens that say from which language into which a text is translated.
+/* languages: the tokens for the source and target languages of translations, and the special tokens by their use.
  *
- * A source language is before or behind the text, a target language begins the translation; Marian's target is
- * before the text. SCHEMES says where the tokenizers of transformers have them, whatever the template of a
- * tokenizer.json says; with a class that is not in the table the language in the template is the source language.
+ * The source language is before or behind the text. The target language begins the translation; Marian's is before the
+ * text. SCHEMES says where transformers' tokenizers have them, whatever the template of a tokenizer.json says. If a
+ * class is not in the table, the language in the template is the source language.
  */
 #include "text/internal.h"
 
@@ -10,11 +10,11 @@
 #include <string.h>
 
 typedef struct scheme {
-  const char *class_name, *model_type; /* model_type: where there is no class */
+  const char *class_name, *model_type; /* model_type: if no class is named */
   vkf_text_language_form form;
-  bool is_first;      /* the source language is before the text and the end behind it; else: end, language */
-  const char *source; /* without src_lang; NULL: none */
-  const char *codes;  /* of language_codes alone; NULL: of any */
+  bool is_first;      /* the source language is before the text and the end token behind it; else: end, language */
+  const char *source; /* if there is no src_lang; NULL: none */
+  const char *codes;  /* only if language_codes says so; NULL: always */
 } scheme;
 
 static const scheme SCHEMES[] = {
@@ -29,7 +29,7 @@ static const scheme SCHEMES[] = {
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
-/* How many of the characters from `at` on are in [first, last]. */
+/* Returns how many characters in a row, from `at` on, are in [first, last]. */
 static size_t span(vkf_text_string text, size_t at, char first, char last) {
   size_t n = 0;
   while (at + n < text.size && text.data[at + n] >= first && text.data[at + n] <= last) n++;
@@ -58,13 +58,13 @@ static bool is_language(const vkf_text_tokenizer *t, size_t id) {
   return t->special[id] || t->languages.form == VKF_TEXT_LANGUAGE_ARROWS;
 }
 
-/* What people call the language of a token. */
+/* Returns the name of a token's language: the token without underscores or arrows. */
 static vkf_text_string name_of(const vkf_text_tokenizer *t, size_t id) {
   size_t around = t->languages.form == VKF_TEXT_LANGUAGE_CODE ? 0 : 2;
   return (vkf_text_string){t->pieces[id].data + around, t->pieces[id].size - 2 * around};
 }
 
-/* The token of a language, by its name or as it is written; -1: none. */
+/* Returns the token of a language, given by its name or as the token is written; -1: none. */
 static int32_t find_language(const vkf_text_tokenizer *t, const char *name) {
   vkf_text_string want = {name, strlen(name)};
   for (size_t id = 0; id < t->n_pieces && t->languages.form != VKF_TEXT_LANGUAGE_NONE; id++) {
@@ -101,7 +101,7 @@ static const scheme *find_scheme(const json_t *tokenizer_config, const json_t *c
   return NULL;
 }
 
-/* A template of these ids instead of the post-processors; NULL: no memory. */
+/* Replaces the post-processors by a template of these ids. Returns the template's ids; NULL: no memory. */
 static int32_t *set_template(vkf_text_tokenizer *t, vkf_arena *arena, const int32_t *ids, size_t n) {
   int32_t *copy = vkf_arena_alloc(arena, n, sizeof(*copy));
   vkf_text_step *step = vkf_arena_alloc(arena, 1, sizeof(*step));
@@ -112,7 +112,7 @@ static int32_t *set_template(vkf_text_tokenizer *t, vkf_arena *arena, const int3
   return copy;
 }
 
-/* The template of a class. */
+/* Sets the template that a scheme demands. */
 static vkf_status load_scheme(vkf_text_tokenizer *t, vkf_arena *arena, const scheme *s, const json_t *config) {
   const char *eos = vkf_text_load_token(json_object_get(config, "eos_token"));
   const char *source = json_string_value(json_object_get(config, "src_lang"));
@@ -129,7 +129,7 @@ static vkf_status load_scheme(vkf_text_tokenizer *t, vkf_arena *arena, const sch
   return ids != NULL ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
-/* The language that is in a template of the file. */
+/* Finds the source language in a template of the file, and makes the template's ids changeable. */
 static vkf_status find_in_template(vkf_text_tokenizer *t, vkf_arena *arena) {
   for (vkf_text_step *step = t->postprocessors; step != NULL; step = step->next) {
     vkf_text_template *form = &step->u.around.single;
@@ -142,7 +142,7 @@ static vkf_status find_in_template(vkf_text_tokenizer *t, vkf_arena *arena) {
       if (copy == NULL) return VKF_ERROR_MEMORY;
       memcpy(copy, form->ids, form->n * sizeof(*copy));
       form->ids = copy;
-      step->u.around.pair.n = 0; /* which would keep its language */
+      step->u.around.pair.n = 0; /* it would keep its language */
       t->languages.form = language;
       t->languages.source = &copy[i];
       return VKF_OK;
@@ -151,7 +151,7 @@ static vkf_status find_in_template(vkf_text_tokenizer *t, vkf_arena *arena) {
   return VKF_OK;
 }
 
-/* The token that tokenizer_config.json names so; -1: none. */
+/* Returns the token that tokenizer_config.json names under `key`; -1: none. */
 static int32_t find_named(const vkf_text_tokenizer *t, const json_t *config, const char *key) {
   const char *piece = vkf_text_load_token(json_object_get(config, key));
   return piece != NULL ? vkf_text_tokenizer_find(t, piece) : -1;
@@ -192,7 +192,7 @@ done:
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
-/* Some languages of the tokenizer in quotes, those that begin as `name` first. */
+/* Lists some languages of the tokenizer, first those that begin with the same two letters as `name`. */
 static void list_some(const vkf_text_tokenizer *t, const char *name, char *out, size_t size) {
   enum { MOST = 8 };
   size_t n = 0, n_listed = 0;

@@ -1,8 +1,8 @@
-/* legacy: tokenizers of folders without a tokenizer.json.
+/* legacy: loads tokenizers from folders without a tokenizer.json.
  *
  * A row of CLASSES says what the class of the tokenizer adds to the files (special tokens, what is around a text).
- * vocab.json with merges.txt, vocab.txt, and the bytes of ByT5, which have no file, are rewritten as a tokenizer.json
- * that means the same, which is then read (legacy_json.c). A SentencePiece model has steps of its own (legacy_spm.c).
+ * vocab.json with merges.txt, vocab.txt, and the bytes of ByT5, which have no file, are rewritten as an equivalent
+ * tokenizer.json, which is then read (legacy_json.c). A SentencePiece model has steps of its own (legacy_spm.c).
  * Refuses, by name, classes that are not in the table.
  */
 #include "text/legacy.h"
@@ -28,7 +28,7 @@ static const vkf_text_legacy_class CLASSES[] = {
     {"T5", "t5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},
     {"T5", "mt5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},
     {"T5", "umt5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},
-    {"ByT5", NULL, VKF_LEGACY_BYTES, T5_TOKENS, -1, VKF_LEGACY_EOS}, /* model_type "t5", which is T5 */
+    {"ByT5", NULL, VKF_LEGACY_BYTES, T5_TOKENS, -1, VKF_LEGACY_EOS}, /* its model_type is T5's, "t5" */
     {"Pegasus", "pegasus", VKF_LEGACY_PEGASUS, PEGASUS_TOKENS, -1, VKF_LEGACY_EOS},
     {"Llama", "llama", VKF_LEGACY_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_LEGACY_BOS, -1},
     {"Llama", "mistral", VKF_LEGACY_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_LEGACY_BOS, -1},
@@ -42,8 +42,8 @@ static const vkf_text_legacy_class CLASSES[] = {
 
 /* ---- the class --------------------------------------------------------------------------------------------------- */
 
-/* Refuses a folder without the files of a tokenizer, unless its class needs none. o->row stays NULL where neither file
- * names a class. */
+/* Finds the class in the table. Refuses a folder without files of a tokenizer, unless its class needs none. o->row
+ * stays NULL if neither file names a class or a model_type. */
 static vkf_status find_class(vkf_text_legacy *o) {
   vkf_status st = VKF_OK;
   json_t *config = NULL;
@@ -78,7 +78,7 @@ done:
 
 #define MAX_FILE_BYTES ((size_t)1 << 30)
 
-/* Larger files are holes, or something else. */
+/* Refuses larger files: they are sparse or something else. */
 static vkf_status check_sizes(vkf_env *env, const vkf_text_files *files) {
   const vkf_text_file *all[] = {&files->spm, &files->target_spm, &files->vocab, &files->merges, &files->words};
   for (size_t i = 0; i < VKF_COUNT(all); i++) {
@@ -95,7 +95,7 @@ static vkf_status need(vkf_text_legacy *o, const vkf_text_file *file, const char
                       "expected tokenizer.json or, for a %sTokenizer, %s; found neither", o->row->class_name, name);
 }
 
-/* The row of a class that is in the table. */
+/* Returns the row of a class that is in the table. */
 static const vkf_text_legacy_class *row_of(const char *class_name) {
   const vkf_text_legacy_class *row = CLASSES;
   while (strcmp(row->class_name, class_name) != 0) row++;
@@ -126,7 +126,7 @@ vkf_status vkf_text_tokenizer_load_legacy(vkf_text_tokenizer *tokenizer, vkf_tex
   VKF_TRY(vkf_text_load_object(o.loader, &files->tokenizer_config, &o.config));
   VKF_TRY(find_class(&o));
   VKF_TRY(check_sizes(loader->env, files));
-  if (o.row == NULL && files->spm.data == NULL) /* the classes that these files began with */
+  if (o.row == NULL && files->spm.data == NULL) /* the first classes that had these files */
     o.row = row_of(files->vocab.data != NULL ? "GPT2" : "Bert");
   VKF_TRY(o.row != NULL ? load_class(tokenizer, &o) : vkf_text_legacy_load_spm(tokenizer, &o));
 done:

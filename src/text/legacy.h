@@ -1,4 +1,4 @@
-/* legacy: what the files that read tokenizers without a tokenizer.json share. */
+/* legacy: shared by the files that load tokenizers without a tokenizer.json. */
 #ifndef VKF_TEXT_LEGACY_H
 #define VKF_TEXT_LEGACY_H
 
@@ -31,36 +31,35 @@ typedef enum vkf_text_legacy_form {
 typedef struct vkf_text_legacy_class {
   const char *class_name, *model_type; /* the class without "Tokenizer" and "Fast" */
   vkf_text_legacy_form form;
-  const char *tokens[VKF_LEGACY_N_SPECIAL]; /* where tokenizer_config.json does not say */
+  const char *tokens[VKF_LEGACY_N_SPECIAL]; /* if tokenizer_config.json does not say */
   int before, after;                        /* the special tokens around a text; -1: none */
 } vkf_text_legacy_class;
 
-/* What is known while a folder is read. */
+/* The state while a folder is read. */
 typedef struct vkf_text_legacy {
   vkf_text_loader *loader;
   const vkf_text_files *files;
   json_t *config;                   /* tokenizer_config.json, or an empty object */
   json_t *vocab;                    /* piece to id; NULL: `spm` has the ids */
   vkf_text_spm *spm;                /* NULL: none */
-  json_t *added, *post;             /* for the tokenizer.json */
-  size_t next_id;                   /* behind the vocabulary and what was added */
-  const vkf_text_legacy_class *row; /* NULL: a SentencePiece model of no known class */
+  json_t *added, *post;             /* for the tokenizer.json that is made */
+  size_t next_id;                   /* the first id behind the vocabulary and the added tokens */
+  const vkf_text_legacy_class *row; /* NULL: a SentencePiece model whose class no file names */
 } vkf_text_legacy;
 
-/* legacy.c */
-vkf_status vkf_text_legacy_no_memory(vkf_text_legacy *o);
-
 /* legacy_tokens.c */
-/* The id of a piece of the vocabulary; false: there is none. */
+/* Records VKF_ERROR_MEMORY and returns it. */
+vkf_status vkf_text_legacy_no_memory(vkf_text_legacy *o);
+/* Finds the id of a piece of the vocabulary; false: there is none. */
 bool vkf_text_legacy_find_id(const vkf_text_legacy *o, const char *token, size_t *id);
-/* NULL: none. */
+/* Returns the text of a special token; NULL: none. */
 const char *vkf_text_legacy_special_token(const vkf_text_legacy *o, int which);
 /* Fills o->added. */
 vkf_status vkf_text_legacy_add_tokens(vkf_text_legacy *o);
 /* Makes o->post, which puts the class's tokens around a text. */
 vkf_status vkf_text_legacy_make_postprocessor(vkf_text_legacy *o);
 
-/* A token of this id, unless it is there already. */
+/* Adds a token of this id to o->added, unless the same text is there already. */
 vkf_status vkf_text_legacy_add_token(vkf_text_legacy *o, const char *token, size_t id, bool lstrip);
 
 /* legacy_languages.c */

@@ -1,10 +1,10 @@
-/* legacy_json: rewrites vocab.json with merges.txt, vocab.txt, and bytes that have no file, as a tokenizer.json that
- * means the same. */
+/* legacy_json: rewrites vocab.json with merges.txt, vocab.txt, and ByT5's bytes, which have no file, as an equivalent
+ * tokenizer.json, and loads it. */
 #include "text/legacy.h"
 
 #include <string.h>
 
-/* The next line of a text, without its end; false: there is none. */
+/* Takes the next line off `rest`, without its line end; false: there is none. */
 static bool next_line(vkf_text_string *rest, vkf_text_string *line) {
   if (rest->size == 0) return false;
   const char *end = memchr(rest->data, '\n', rest->size);
@@ -33,7 +33,7 @@ static vkf_status read_merges(vkf_text_legacy *o, json_t *merges) {
   return VKF_OK;
 }
 
-/* A piece on each line; the line's number is its id. */
+/* Reads a piece from each line; its id is the line's number, from 0. */
 static vkf_status read_words(vkf_text_legacy *o) {
   const vkf_text_file *file = &o->files->words;
   vkf_text_string rest = {file->data, file->size}, line;
@@ -52,7 +52,7 @@ static vkf_status read_words(vkf_text_legacy *o) {
   return VKF_OK;
 }
 
-/* ByT5: the ids of bytes follow those of three special tokens (Xue et al. 2021, section 3.1). */
+/* Makes the vocabulary of ByT5: three special tokens, then the bytes (Xue et al. 2021, section 3.1). */
 static vkf_status number_bytes(vkf_text_legacy *o) {
   static const int special[] = {VKF_LEGACY_PAD, VKF_LEGACY_EOS, VKF_LEGACY_UNK};
   vkf_status st = VKF_OK;
@@ -82,7 +82,7 @@ static int config_flag(const vkf_text_legacy *o, const char *key, bool fallback)
   return json_is_boolean(field) ? json_is_true(field) : fallback;
 }
 
-/* NULL: no memory. Without merges each byte is a piece, and transformers leaves out bytes that are no character. */
+/* NULL: no memory. ByT5 has no merges, so each byte is a piece; transformers leaves out bytes that are no character. */
 static json_t *bpe_json(vkf_text_legacy *o, json_t *merges) {
   const bool is_bytes = o->row->form == VKF_LEGACY_BYTES;
   const bool is_blenderbot = strcmp(o->row->class_name, "Blenderbot") == 0;

@@ -1,7 +1,7 @@
-/* legacy_languages: the tokens of languages, which the legacy files of multilingual models do not have.
+/* legacy_languages: adds the tokens of languages, which the legacy files of multilingual models lack.
  *
- * Their numbers follow the vocabulary's, in the order in which fairseq had the languages: that order is the format.
- * Also the ids of classes that number the pieces of a SentencePiece model anew.
+ * Their ids follow the vocabulary's, in fairseq's order of the languages: that order is part of the format. Also makes
+ * the ids of classes that number the pieces of a SentencePiece model anew.
  */
 #include "text/legacy.h"
 
@@ -19,7 +19,7 @@ static const char M2M100[] =
     "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
     "id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru "
     "sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu ";
-static const char PLBART[] = "java python en_XX ", PLBART_MULTI[] = "javascript php ruby go "; /* multi: behind both */
+static const char PLBART[] = "java python en_XX ", PLBART_MULTI[] = "javascript php ruby go "; /* multi: after PLBART */
 static const char WMT21[] = "en ha is ja cs ru zh de ";
 
 static vkf_status put(vkf_text_legacy *o, const char *token, size_t id) {
@@ -28,7 +28,7 @@ static vkf_status put(vkf_text_legacy *o, const char *token, size_t id) {
   return VKF_OK;
 }
 
-/* Each name between two `around`, from *id on. */
+/* Adds each name, with `around` before and behind it, with ids from *id on. */
 static vkf_status put_names(vkf_text_legacy *o, const char *names, const char *around, size_t *id) {
   vkf_status st = VKF_OK;
   char token[32];
@@ -51,7 +51,7 @@ static vkf_status number_m2m(vkf_text_legacy *o) {
   return put_names(o, codes != NULL && strcmp(codes, "wmt21") == 0 ? WMT21 : M2M100, "__", &id);
 }
 
-/* "multi" has no mask. */
+/* Adds the languages and the mask; language_codes "multi" has no mask. */
 static vkf_status number_plbart(vkf_text_legacy *o, size_t id) {
   const char *codes = json_string_value(json_object_get(o->config, "language_codes"));
   const bool is_multi = codes != NULL && strcmp(codes, "multi") == 0;
@@ -60,7 +60,7 @@ static vkf_status number_plbart(vkf_text_legacy *o, size_t id) {
   return is_multi ? put_names(o, PLBART_MULTI, "__", &id) : put(o, "<mask>", id);
 }
 
-/* Puts the pieces from `first` on; their ids are `offset` more than in the file. */
+/* Adds the model's pieces from `first` on, with ids that are `offset` more than in the file. */
 static vkf_status put_pieces(vkf_text_legacy *o, size_t first, size_t offset) {
   for (size_t i = first; i < o->spm->n_pieces; i++) {
     vkf_text_string piece;
@@ -71,7 +71,7 @@ static vkf_status put_pieces(vkf_text_legacy *o, size_t first, size_t offset) {
 }
 
 /* The ids are <pad> </s> <mask_1> <mask_2> <unk_2> to <unk_102>, then the pieces that follow <pad> </s> in the file,
- * <unk> first. Pretraining alone uses the ids 2 to 104 (Zhang et al. 2020, "PEGASUS"), so they are special. */
+ * <unk> first. Only pretraining uses the ids 2 to 104 (Zhang et al. 2020, "PEGASUS"), so they are special. */
 static vkf_status number_pegasus(vkf_text_legacy *o) {
   enum { OFFSET = 103, N_FIRST = 4 };
   static const char *const first[N_FIRST] = {"<pad>", "</s>", "<mask_1>", "<mask_2>"};

@@ -1,4 +1,4 @@
-/* legacy_spm: SentencePiece models, and those whose ids come from another file. */
+/* legacy_spm: loads SentencePiece models, also those whose ids come from another file or are numbered anew. */
 #include "text/legacy.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static vkf_status read_spm(vkf_text_legacy *o, const vkf_text_file *file, vkf_te
   return vkf_text_spm_read(o->loader, (vkf_text_string){file->data, file->size}, out);
 }
 
-/* Pieces of the SentencePiece model become the ids that o->vocab gives them. */
+/* Maps the pieces of the SentencePiece model to the ids that o->vocab gives them. */
 static vkf_status load_ids(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) {
   vkf_status st = VKF_OK;
   size_t n = o->spm->n_pieces;
@@ -34,7 +34,7 @@ static vkf_status load_ids(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) {
   for (size_t i = 0; i < names.vocab.size; i++) remap[n + i] = (int32_t)i;
   tokenizer->remap = remap;
   tokenizer->names = names.vocab;
-  /* transformers looks pieces up by their text; that of an unknown piece is the original text */
+  /* transformers looks up pieces by their text, and the text of an unknown piece is the original text */
   if (o->row->form == VKF_LEGACY_MARIAN || o->row->form == VKF_LEGACY_M2M)
     tokenizer->model.surfaces = &tokenizer->names;
   o->next_id = names.vocab.size;
@@ -43,12 +43,12 @@ done:
   return st;
 }
 
-/* Control pieces leave no text. */
+/* Makes control pieces special, because they leave no text. */
 static void mark_control_pieces(vkf_text_tokenizer *tokenizer, const vkf_text_spm *spm) {
   for (size_t i = 0; i < spm->n_pieces; i++) tokenizer->special[i] |= spm->pieces[i].type == VKF_TEXT_SPM_CONTROL;
 }
 
-/* Does target.spm cut texts in another way? */
+/* Returns whether target.spm differs from source.spm. */
 static bool have_two_models(const vkf_text_files *files) {
   const vkf_text_file *source = &files->spm, *target = &files->target_spm;
   return source->size != target->size || memcmp(source->data, target->data, target->size) != 0;
@@ -62,7 +62,7 @@ static vkf_status copy_file(vkf_arena *arena, const vkf_text_file *file, vkf_tex
   return VKF_OK;
 }
 
-/* Keeps what the tokenizer of targets is made of. */
+/* Keeps copies of the files from which the tokenizer of targets is made. */
 static vkf_status keep_target_files(vkf_text_tokenizer *tokenizer, const vkf_text_files *files) {
   vkf_text_files *kept = &tokenizer->target_files;
   const vkf_text_file *const from[] = {&files->target_spm, &files->vocab, &files->tokenizer_config, &files->config};
@@ -94,7 +94,7 @@ vkf_status vkf_text_legacy_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_lega
   }
   if (marian) VKF_TRY(read_spm(o, &o->files->target_spm, &target));
   if (o->row != NULL && strcmp(o->row->class_name, "PLBart") == 0) {
-    tokenizer->cleans_up = true; /* where tokenizer_config.json does not say */
+    tokenizer->cleans_up = true; /* if tokenizer_config.json does not say */
     VKF_TRY(vkf_text_spm_load_join(o->loader, &tokenizer->decoders));
   } else {
     VKF_TRY(vkf_text_spm_load_decoders(o->loader, marian ? &target : &spm, &tokenizer->decoders));

@@ -1,4 +1,4 @@
-/* legacy_tokens: the special tokens of a folder without a tokenizer.json, and what they put around a text. */
+/* legacy_tokens: the special tokens of a folder without a tokenizer.json, and the template with those around a text. */
 #include "text/legacy.h"
 
 #include <stdio.h>
@@ -39,7 +39,8 @@ vkf_status vkf_text_legacy_add_token(vkf_text_legacy *o, const char *token, size
   return VKF_OK;
 }
 
-/* Such a token is special, whatever is said of it in added_tokens_decoder (ByT5, as transformers 5 saves it). */
+/* Returns whether a token is used as bos_token, pad_token and so on. Then it is special, whatever added_tokens_decoder
+ * says (ByT5, as transformers 5 saves it). */
 static bool has_role(const vkf_text_legacy *o, const json_t *token) {
   const char *content = json_string_value(json_object_get(token, "content"));
   for (int which = 0; content != NULL && which < VKF_LEGACY_N_SPECIAL; which++) {
@@ -49,7 +50,7 @@ static bool has_role(const vkf_text_legacy *o, const json_t *token) {
   return false;
 }
 
-/* added_tokens_decoder: {"32000": {"content": ..., "special": ...}}; these come first, since they say the most. */
+/* Adds those of added_tokens_decoder, {"32000": {"content": ..., "special": ...}}: first, because they say the most. */
 static vkf_status add_decoder_tokens(vkf_text_legacy *o) {
   const char *key;
   json_t *token;
@@ -61,7 +62,7 @@ static vkf_status add_decoder_tokens(vkf_text_legacy *o) {
                           "%s: added_tokens_decoder \"%.40s\" should be an id and a token",
                           o->files->tokenizer_config.name, key);
     json_t *entry = json_copy(token);
-    /* A SentencePiece normalizer puts a space before every text; the tokens are looked for without. */
+    /* A SentencePiece normalizer puts a space before every text, so tokens are looked for in the raw text. */
     if ((o->spm != NULL && json_object_set_new(entry, "normalized", json_false()) != 0) ||
         (has_role(o, token) && json_object_set_new(entry, "special", json_true()) != 0)) {
       json_decref(entry);
@@ -75,7 +76,7 @@ static vkf_status add_decoder_tokens(vkf_text_legacy *o) {
   return VKF_OK;
 }
 
-/* The sentinels of T5, where <extra_id_0> is the last id, and of ByT5, where it is the first one. */
+/* Adds the sentinels of T5, where <extra_id_0> has the last id, or of ByT5, where it has the first one. */
 static vkf_status add_extra_ids(vkf_text_legacy *o) {
   const bool is_bytes = o->row->form == VKF_LEGACY_BYTES, is_t5 = strcmp(o->row->class_name, "T5") == 0;
   const json_t *field = json_object_get(o->config, "extra_ids");
@@ -131,8 +132,8 @@ static vkf_status append_text(vkf_text_legacy *o, json_t *form, const char *name
   return json_array_append_new(form, piece) == 0 ? VKF_OK : vkf_text_legacy_no_memory(o);
 }
 
-/* Two texts: [CLS] A [SEP] B [SEP] of BERT, <s> A </s></s> B </s> of RoBERTa, A B </s> of Pegasus, else what is around
- * each of them. */
+/* Makes the form for two texts: [CLS] A [SEP] B [SEP] of BERT, <s> A </s></s> B </s> of RoBERTa, A B </s> of Pegasus,
+ * else each text with what is around one. */
 static vkf_status append_pair(vkf_text_legacy *o, json_t *pair, json_t *ids, int before, int after) {
   const bool is_bert = o->row->form == VKF_LEGACY_WORDPIECE, is_roberta = !is_bert && before == VKF_LEGACY_CLS;
   const int between = is_bert ? -1 : is_roberta ? after : before;

@@ -1,4 +1,4 @@
-/* load: reading the fields and the lists of steps of a tokenizer.json.
+/* load: reads the fields and the lists of steps of a tokenizer.json.
  *
  * Refuses a step whose type is not in the stage's table, and a field of the wrong type. Messages name the stage, the
  * step and the field.

@@ -1,6 +1,6 @@
-/* model: which model a file has, its vocabulary, and the two simple models: WordPiece and word level.
+/* model: loads the model that a file has, and implements the two simple models: WordPiece and word level.
  *
- * Refuses other types by name, ids that are no ids, and an unknown token that the vocabulary does not have.
+ * Refuses, by name, types that are not in MODELS.
  */
 #include "text/internal.h"
 
@@ -21,8 +21,8 @@ static vkf_status word_load(vkf_text_model *model, vkf_text_loader *loader, cons
 
 /* ---- WordPiece --------------------------------------------------------------------------------------------------- */
 
-/* The longest piece at `start`, shrunk character by character; -1: none. The candidate is in scratch behind the
- * prefix. */
+/* Returns the longest piece at `start` and sets *end to its end; -1: none. Tries the rest of the word, then one
+ * character less each time. scratch has room for the prefix and the word. */
 static int32_t wordpiece_longest(const vkf_text_model *model, vkf_text_string word, size_t start, char *scratch,
                                  size_t *end) {
   size_t n_prefix = start > 0 ? model->prefix.size : 0;
@@ -37,7 +37,7 @@ static int32_t wordpiece_longest(const vkf_text_model *model, vkf_text_string wo
   return -1;
 }
 
-/* Greedy, longest piece first; a word with a part that no piece covers is unknown as a whole. */
+/* Takes the longest piece each time. A word with a part that no piece covers is unknown as a whole. */
 static vkf_status wordpiece_encode(vkf_text_model *model, vkf_text_string word, vkf_text_ids *out) {
   if (vkf_text_char_count(word) > model->max_chars) return vkf_text_model_append_unknown(model, word, out);
   char *scratch = vkf_text_model_scratch(model, model->prefix.size + word.size);
@@ -73,7 +73,7 @@ static const struct {
     {"WordLevel", word_load},
 };
 
-/* Files of older versions do not name the type; it follows from the fields. */
+/* Returns the type of a model. Files of older versions do not name it; then it follows from the fields. */
 static const char *type_of(const json_t *json) {
   const json_t *type = json_object_get(json, "type");
   if (type != NULL) return json_string_value(type);

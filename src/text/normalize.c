@@ -1,6 +1,6 @@
-/* normalize: the normalizers, from one text to another.
+/* normalize: the normalizers, which turn one text into another.
  *
- * Refuses the kinds that are not in KINDS. Each appends its result to `out` and leaves its input alone.
+ * Refuses the kinds that are not in KINDS. Each appends its result to `out`.
  */
 #include "text/internal.h"
 
@@ -16,7 +16,7 @@ static bool is_ascii(vkf_text_string text) {
 }
 
 static vkf_status normal_form(vkf_env *env, vkf_text_string text, utf8proc_option_t options, vkf_text *out) {
-  if (is_ascii(text)) { /* every form of it is itself */
+  if (is_ascii(text)) { /* ASCII is the same in every form */
     vkf_text_append(out, text.data, text.size);
     return vkf_text_status(out);
   }
@@ -59,7 +59,7 @@ static vkf_status nfkd(const vkf_text_step *step, vkf_text_string text, vkf_text
 
 static void append_lowercase(vkf_text *out, uint32_t code) {
   if (code == 0x130)
-    vkf_text_append(out, "i\xCC\x87", 3); /* the one character that becomes two: i and a dot above */
+    vkf_text_append(out, "i\xCC\x87", 3); /* the only character that becomes two: i and a dot above */
   else
     vkf_text_append_char(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)code));
 }
@@ -79,7 +79,7 @@ static vkf_status strip_accents(const vkf_text_step *step, vkf_text_string text,
   return vkf_text_status(out);
 }
 
-/* The control characters that SentencePiece's nmt rules drop, and those that they replace by a space. */
+/* Drops the control characters that SentencePiece's nmt rules drop, and replaces by a space those that they replace. */
 static vkf_status nmt(const vkf_text_step *step, vkf_text_string text, vkf_text *out) {
   (void)step;
   for (size_t at = 0; at < text.size;) {
@@ -105,7 +105,7 @@ static vkf_status load_bert(vkf_text_loader *loader, const json_t *json, vkf_tex
   VKF_CALL(vkf_text_load_bool(loader, json, "clean_text", true, &step->u.bert.clean));
   VKF_CALL(vkf_text_load_bool(loader, json, "handle_chinese_chars", true, &step->u.bert.ideographs));
   VKF_CALL(vkf_text_load_bool(loader, json, "lowercase", true, &step->u.bert.lowercase));
-  /* null: as lowercase is. */
+  /* null: the same as lowercase. */
   return vkf_text_load_bool(loader, json, "strip_accents", step->u.bert.lowercase, &step->u.bert.strip_accents);
 }
 

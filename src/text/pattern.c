@@ -5,8 +5,8 @@
  * PCRE2 would read as something else (\h, \b, nested classes, && in a class, the flags m and s). Texts are well-formed
  * UTF-8.
  *
- * Oniguruma itself was tried. Debian's shared library exports POSIX names (regcomp, regexec), which take the place of
- * libc's in Mesa's drivers; under AddressSanitizer a process then hangs while the Vulkan instance is made.
+ * Oniguruma itself was tried. Debian's shared library exports POSIX names (regcomp, regexec), which replace libc's in
+ * Mesa's drivers; under AddressSanitizer a process then hangs while it creates the Vulkan instance.
  */
 #include "text/internal.h"
 
@@ -17,7 +17,7 @@
 
 struct vkf_text_pattern {
   vkf_env *env;
-  vkf_text_string literal; /* where code is NULL */
+  vkf_text_string literal; /* used if code is NULL */
   pcre2_general_context *general;
   pcre2_code *code;
   pcre2_match_data *match;
@@ -34,13 +34,13 @@ static void release(void *memory, void *user) {
 /* ---- Oniguruma's syntax to PCRE2's ------------------------------------------------------------------------------- */
 
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
-/* Outside a class Oniguruma's \w has these numbers below U+0100, too. */
+/* Outside a class Oniguruma's \w also has these numeric characters below U+0100. */
 #define WORD_ALONE WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 
-/* What is neither white space nor a control nor unassigned nor a surrogate. */
+/* Everything but white space, controls, surrogates and unassigned characters. */
 #define GRAPH "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}"
 
-/* PCRE2 reads \p{sc:NAME} where NAME is a script. */
+/* Returns whether NAME is a script: only then PCRE2 compiles \p{sc:NAME}. */
 static bool is_script(const char *name, size_t n) {
   char regex[64];
   int error = 0;
@@ -51,9 +51,9 @@ static bool is_script(const char *name, size_t n) {
   return code != NULL;
 }
 
-/* \p{NAME}, \p{^NAME} and \P{NAME}. Alone, the name of a script means the script with its extensions to PCRE2, such as
- * the punctuation of Han, and the script to Oniguruma. PCRE2 lacks the long names of categories. Returns how many
- * characters it took, 0: it is none of these. */
+/* Translates \p{NAME}, \p{^NAME} and \P{NAME}. The name of a script alone means the script to Oniguruma, but to PCRE2
+ * the script with its extensions, such as the punctuation of Han. PCRE2 lacks the long names of categories. Returns how
+ * many characters it took; 0: it is none of these. */
 static size_t translate_property(vkf_text_string text, size_t at, vkf_text *out) {
   static const char *const categories[][2] = {{"Letter", "L"},      {"Mark", "M"},   {"Number", "N"},
                                               {"Punctuation", "P"}, {"Symbol", "S"}, {"Separator", "Z"},
@@ -71,7 +71,7 @@ static size_t translate_property(vkf_text_string text, size_t at, vkf_text *out)
   return to + 1 - at;
 }
 
-/* What Oniguruma means by a POSIX class inside brackets, [:name:]; NULL: the same as PCRE2. */
+/* Returns what Oniguruma means by a POSIX class inside brackets, [:name:]; NULL: the same as in PCRE2. */
 static const char *posix_class(const char *name, size_t n) {
   static const char *const classes[][2] = {{"[:alpha:]", "\\p{Alphabetic}"}, {"[:alnum:]", "\\p{Alphabetic}\\p{Nd}"},
                                            {"[:blank:]", "\\p{Zs}\\t"},      {"[:lower:]", "\\p{Lowercase}"},
@@ -84,7 +84,8 @@ static const char *posix_class(const char *name, size_t n) {
   return NULL;
 }
 
-/* One escape: text.data[at] is the character after the backslash. Returns how many characters it took, 0: refused. */
+/* Translates an escape; text.data[at] is the character after the backslash. Returns how many characters it took; 0: it
+ * is refused. */
 static size_t translate_escape(vkf_text_string text, size_t at, bool in_class, vkf_text *out) {
   char c = text.data[at];
   switch (c) {
@@ -122,7 +123,7 @@ static size_t translate_escape(vkf_text_string text, size_t at, bool in_class, v
   }
 }
 
-/* {n,m} is copied, {,m} becomes {0,m}, and {n,m}+ (which repeats there and is possessive here) is refused. */
+/* Copies {n,m}, turns {,m} into {0,m} and refuses {n,m}+, which repeats in Oniguruma and is possessive in PCRE2. */
 static bool translate_brace(vkf_text_string text, size_t *at, vkf_text *out) {
   size_t i = *at + 1;
   while (i < text.size && ((text.data[i] >= '0' && text.data[i] <= '9') || text.data[i] == ',')) i++;
@@ -134,7 +135,7 @@ static bool translate_brace(vkf_text_string text, size_t *at, vkf_text *out) {
   return true;
 }
 
-/* The flags of (?flags) and (?flags:...): m means another thing in PCRE2, and s is not Ruby's. */
+/* Returns false if (?flags) or (?flags:...) has m, which means another thing in PCRE2, or s, which Ruby lacks. */
 static bool flags_are_known(vkf_text_string text, size_t at) {
   if (text.size - at < 3 || text.data[at + 1] != '?') return true;
   for (size_t i = at + 2; i < text.size; i++) {
@@ -147,7 +148,7 @@ static bool flags_are_known(vkf_text_string text, size_t at) {
 
 enum { MAX_DEPTH = 64 /* of groups */ };
 
-/* How many characters (?i) or (?-i) has at `at`; 0: something else is there. */
+/* Returns the length of (?i) or (?-i) at `at`; 0: something else is there. */
 static size_t flags_alone(vkf_text_string text, size_t at) {
   size_t n = 2;
   if (text.size - at < 4 || text.data[at + 1] != '?') return 0;
@@ -157,14 +158,14 @@ static size_t flags_alone(vkf_text_string text, size_t at) {
 
 typedef struct translation {
   vkf_text_string text;
-  size_t at; /* of the character at hand */
+  size_t at; /* of the current character */
   vkf_text *out;
   bool in_class;
   size_t depth;                    /* of groups */
-  uint32_t n_flags[MAX_DEPTH + 1]; /* groups of flags that end with the group of each depth */
+  uint32_t n_flags[MAX_DEPTH + 1]; /* groups opened for flags, which end with the group of each depth */
 } translation;
 
-/* 0 at the end. */
+/* Returns the next character; 0: the end. */
 static char next_of(const translation *t) {
   return t->at + 1 < t->text.size ? t->text.data[t->at + 1] : 0;
 }
@@ -178,7 +179,7 @@ static void end_flags(translation *t) {
   for (; t->n_flags[t->depth] > 0; t->n_flags[t->depth]--) vkf_text_append(t->out, ")", 1);
 }
 
-/* What is at hand inside [ and ]. NULL, or what is not supported. */
+/* Translates what comes next inside [ and ]. Returns NULL, or what is not supported. */
 static const char *translate_in_class(translation *t) {
   const char *at = t->text.data + t->at;
   size_t n = 1;
@@ -199,10 +200,10 @@ static const char *translate_in_class(translation *t) {
   return NULL;
 }
 
-/* The same of a group that begins, or of flags alone. */
+/* The same for the beginning of a group, or flags alone. */
 static const char *open_group(translation *t) {
   if (!flags_are_known(t->text, t->at)) return "the flag m or s";
-  /* In a(?i)b|c the flag is that of a group to the end of the one around it: a(?i:b|c). */
+  /* In a(?i)b|c the flag holds to the end of the group around it, as in a(?i:b|c). */
   const size_t n_alone = flags_alone(t->text, t->at);
   if (n_alone > 0) {
     vkf_text_printf(t->out, "%.*s:", (int)n_alone - 1, t->text.data + t->at);
@@ -239,7 +240,7 @@ static const char *translate_outside(translation *t) {
   return NULL;
 }
 
-/* NULL, or what is not supported. */
+/* Translates a regular expression. Returns NULL, or what is not supported. */
 static const char *translate(vkf_text_string text, vkf_text *out) {
   translation t = {.text = text, .out = out};
   while (t.at < text.size) {
@@ -330,7 +331,7 @@ static vkf_status match_error(vkf_text_pattern *pattern, int error) {
                       "a regular expression of the tokenizer gives up on this text: %s", words);
 }
 
-/* The first match at or after `from`; *start = SIZE_MAX: none. */
+/* Finds the first match at or after `from`; *start = SIZE_MAX: there is none. */
 static vkf_status find(vkf_text_pattern *pattern, vkf_text_string text, size_t from, size_t *start, size_t *end) {
   *start = SIZE_MAX;
   if (pattern->code == NULL) {

@@ -1,13 +1,13 @@
 /* postprocess: the post-processors, which put special tokens around the ids of a text.
  *
- * Each is a template of ids for one text, and mostly one for two texts that belong together. Refuses the kinds that
- * are not in KINDS, and templates that name an unknown special token or a text that is not there.
+ * Each has a template of ids for one text, and mostly another for two texts that belong together. Refuses the kinds
+ * that are not in KINDS, and templates that name an unknown special token or a text that is not there.
  */
 #include "text/internal.h"
 
 #include <string.h>
 
-/* loader->stage is set; ids outside the vocabulary are refused when everything is loaded. */
+/* Adds the ids of `list` to ids[*n]. check_ids() refuses ids outside the vocabulary when everything is loaded. */
 static vkf_status load_ids(vkf_text_loader *loader, const json_t *list, int32_t *ids, size_t *n) {
   for (size_t i = 0; i < json_array_size(list); i++) {
     const json_t *id = json_array_get(list, i);
@@ -18,7 +18,7 @@ static vkf_status load_ids(vkf_text_loader *loader, const json_t *list, int32_t 
   return VKF_OK;
 }
 
-/* A piece of a template: *id is that of a text, or *list has the ids of a special token. */
+/* Reads a piece of a template: *id stands for a text, or *list (if not NULL) has the ids of a special token. */
 static vkf_status read_piece(vkf_text_loader *loader, const json_t *specials, const char *form, const json_t *piece,
                              int32_t *id, const json_t **list) {
   const json_t *special = json_object_get(piece, "SpecialToken");
@@ -39,7 +39,7 @@ static vkf_status read_piece(vkf_text_loader *loader, const json_t *specials, co
   return VKF_OK;
 }
 
-/* form: "single" or "pair". */
+/* Reads the template for one text (form "single") or for two ("pair"). */
 static vkf_status load_form(vkf_text_loader *loader, const json_t *json, const char *form, vkf_text_template *out) {
   const json_t *pieces = json_object_get(json, form), *specials = json_object_get(json, "special_tokens"), *list;
   if (!json_is_array(pieces)) return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"%s\" should be a list", form);
@@ -73,7 +73,7 @@ static vkf_status load_template(vkf_text_loader *loader, const json_t *json, vkf
   return load_form(loader, json, "pair", &step->u.around.pair);
 }
 
-/* ["[CLS]", 101] */
+/* Reads the id of a token such as ["[CLS]", 101]. */
 static vkf_status load_pair(vkf_text_loader *loader, const json_t *json, const char *key, int32_t *out) {
   const json_t *id = json_array_get(json_object_get(json, key), 1);
   if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= VKF_TEXT_MAX_IDS)
@@ -82,7 +82,7 @@ static vkf_status load_pair(vkf_text_loader *loader, const json_t *json, const c
   return VKF_OK;
 }
 
-/* Between two texts, RoBERTa has its separator twice, and no types. */
+/* Makes the templates of BERT and RoBERTa. RoBERTa has its separator twice between two texts, and no types. */
 static vkf_status load_around(vkf_text_loader *loader, const json_t *json, bool is_roberta, vkf_text_step *step) {
   static const int32_t bert_types[] = {0, 0, 0, 1, 1};
   int32_t cls = 0, sep = 0, *ids = vkf_arena_alloc(loader->arena, 6, sizeof(*ids));
@@ -108,7 +108,7 @@ static vkf_status load_roberta(vkf_text_loader *loader, const json_t *json, vkf_
 static const int32_t both_texts[] = {VKF_TEXT_FIRST, VKF_TEXT_SECOND}, both_types[] = {0, 1};
 static const vkf_text_template text_alone = {.ids = both_texts, .n = 1}, side_by_side = {both_texts, both_types, 2};
 
-/* ByteLevel corrects offsets into the text, which are not used here. */
+/* ByteLevel only corrects offsets into the text, which are not used here. */
 static vkf_status load_nothing(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
   (void)loader;
   (void)json;
@@ -146,7 +146,7 @@ vkf_status vkf_text_load_postprocessors(vkf_text_loader *loader, const json_t *j
   return VKF_OK;
 }
 
-/* types NULL: nobody asks. */
+/* types NULL: they are not wanted. */
 static vkf_status fill(const vkf_text_template *form, const vkf_text_ids *first, const vkf_text_ids *second,
                        vkf_text_ids *ids, vkf_text_ids *types) {
   for (size_t i = 0; i < form->n; i++) {
@@ -180,7 +180,7 @@ done:
   return st;
 }
 
-/* One step puts something between two texts. */
+/* At most one step may put something around two texts. */
 vkf_status vkf_text_postprocess_pair(const vkf_text_step *steps, const vkf_text_ids *first, const vkf_text_ids *second,
                                      vkf_text_ids *ids, vkf_text_ids *types) {
   const vkf_text_template *form = &side_by_side;

@@ -1,13 +1,12 @@
 /* pretokenize: the pre-tokenizers, which cut pieces of text into smaller ones.
  *
- * Refuses the kinds that are not in KINDS. Pieces that are added tokens already pass untouched; empty pieces vanish.
+ * Refuses the kinds that are not in KINDS. Added tokens pass unchanged; empty pieces are dropped.
  */
 #include "text/internal.h"
 
 #include <string.h>
 
-/* GPT-2's rule: contractions, then runs of letters, of digits, of neither, each with one space before it, then space.
- */
+/* GPT-2's rule: contractions, runs of letters, digits or neither (with up to one space before), and white space. */
 #define GPT2_REGEX "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
 /* ---- cutting by a class of characters ---------------------------------------------------------------------------- */
@@ -40,7 +39,7 @@ done:
   return st;
 }
 
-/* Runs of word characters and runs of what is neither a word character nor white space: \w+|[^\w\s]+ */
+/* Cuts out runs of word characters and runs of what is neither a word character nor white space: \w+|[^\w\s]+ */
 static vkf_status whitespace(const vkf_text_step *step, vkf_text_string text, bool first, vkf_text_pieces *out) {
   (void)step;
   enum { WHITE, WORD, OTHER } sort = WHITE, last = WHITE;

@@ -1,4 +1,4 @@
-/* ranges: a text as matches and the text between them, and the five ways to cut it there.
+/* ranges: divides a text into matches and the text between them, and cuts it there in five ways.
  *
  * Invariant: ranges are consecutive and cover the text; an empty one may be between two others.
  */
@@ -36,7 +36,7 @@ vkf_status vkf_text_ranges_of_chars(vkf_text_ranges *ranges, vkf_text_string tex
   return VKF_OK;
 }
 
-/* Joins range i+1 to range i if the behaviour says so; ranges are merged from the left, or from the right. */
+/* Joins adjacent ranges as the behaviour says: from the right for MERGED_WITH_NEXT, else from the left. */
 static void merge(vkf_text_ranges *ranges, vkf_text_behavior behavior) {
   if (ranges->n == 0) return;
   vkf_text_range *at = ranges->at;

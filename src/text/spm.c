@@ -1,8 +1,8 @@
-/* spm: reading a SentencePiece model file.
+/* spm: reads a SentencePiece model file.
  *
  * Protobuf's wire format: a message is fields, each a number << 3 | wire type, then a varint (type 0), 8 bytes (1), a
- * length and that many bytes (2) or 4 bytes (5). Unknown fields are passed over, the last of several equal fields
- * counts. Refuses what is cut short, groups, and features that would change the result and are not computed.
+ * length and that many bytes (2) or 4 bytes (5). Unknown fields are skipped; of a repeated field the last one counts.
+ * Refuses files that are cut short, groups, and features that would change the result and are not implemented.
  */
 #include "text/spm.h"
 
@@ -49,7 +49,7 @@ static uint64_t read_fixed(message *m, size_t size) {
   return value;
 }
 
-/* false: the end, or damage. */
+/* Reads the next field; false: the end, or damage. */
 static bool next_field(message *m, field *out) {
   if (m->at == m->end || m->damaged) return false;
   uint64_t key = read_varint(m), size = 0;
@@ -142,7 +142,7 @@ static vkf_status check_denormalizer(vkf_text_loader *loader, vkf_text_string by
   return m.damaged ? damaged(loader, "denormalizer_spec") : VKF_OK;
 }
 
-/* One piece is the unknown one. */
+/* Finds the unknown piece. Refuses a model that does not have exactly one. */
 static vkf_status check_types(vkf_text_loader *loader, vkf_text_spm *spm) {
   size_t n_unknown = 0;
   for (size_t i = 0; i < spm->n_pieces; i++) {

@@ -35,18 +35,18 @@ typedef struct vkf_text_spm {
   vkf_text_string unk_surface; /* what the unknown piece is decoded to */
 } vkf_text_spm;
 
-/* Reads a file whose bytes are `file`. VKF_ERROR_FORMAT for a damaged one, VKF_ERROR_UNSUPPORTED with the name of what
+/* Reads the bytes of a file. Returns VKF_ERROR_FORMAT if it is damaged, VKF_ERROR_UNSUPPORTED, with the name, for what
  * is not supported: models of words and characters, spaces as suffixes, pieces of type UNUSED, denormalizers. */
 vkf_status vkf_text_spm_read(vkf_text_loader *loader, vkf_text_string file, vkf_text_spm *out);
 
-/* The model, with the file's ids. Pieces that text never becomes (control, unknown, bytes) have ids and are not found.
- */
+/* Makes the model, with the file's ids. Pieces that text never becomes (control, unknown, bytes) have ids, but are not
+ * found. */
 vkf_status vkf_text_spm_load_model(vkf_text_loader *loader, const vkf_text_spm *spm, vkf_text_model *model);
-/* The one normalizer: the charsmap, spaces, and the space before the text. */
+/* Makes the one normalizer: the charsmap, spaces, and the space before the text. */
 vkf_status vkf_text_spm_load_normalizer(vkf_text_loader *loader, const vkf_text_spm *spm, vkf_text_step **out);
-/* The two decoders: bytes to characters, then pieces to text. */
+/* Makes the two decoders: bytes to characters, then pieces to text. */
 vkf_status vkf_text_spm_load_decoders(vkf_text_loader *loader, const vkf_text_spm *spm, vkf_text_step **out);
-/* As transformers' own classes join pieces, without SentencePiece. */
+/* Makes a decoder that joins pieces as transformers' own classes do, without SentencePiece. */
 vkf_status vkf_text_spm_load_join(vkf_text_loader *loader, vkf_text_step **out);
 
 #endif

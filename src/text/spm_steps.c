@@ -1,9 +1,9 @@
-/* spm_steps: what SentencePiece does with a text, in the steps of this room.
+/* spm_steps: builds SentencePiece from the steps of this room.
  *
- * The normalizer replaces the longest beginning that the charsmap has, again and again, and treats spaces as the file
- * says; the models are BPE and unigram as elsewhere, where BPE's merges are every two pieces that make a third, ranked
- * by the third's score; the user's symbols are cut out before. Invariant: text never becomes a control piece, whatever
- * it looks like.
+ * The normalizer repeatedly replaces the longest prefix that the charsmap has, and treats spaces as the file says. The
+ * models are those of bpe.c and unigram.c. BPE's merges are all pairs of pieces that make a third, ranked by the
+ * third's score; the user's symbols are cut out before. Invariant: text never becomes a control piece, whatever it
+ * looks like.
  */
 #include "text/spm.h"
 
@@ -49,14 +49,14 @@ static int compare_ranked(const void *left, const void *right) {
   return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* Whether a piece takes part in merges: it is there, and none of the user's symbols. */
+/* Returns whether a piece takes part in merges: it exists and is none of the user's symbols. */
 static bool is_part(const vkf_text_model *model, vkf_text_string piece) {
   const int32_t id = vkf_text_vocab_find(&model->vocab, piece);
   return id >= 0 && !model->is_whole[id];
 }
 
-/* Every way to cut a piece in two pieces is a merge. All merges of one score have one rank: the leftmost is done first.
- */
+/* Adds a merge for every way to cut a piece into two pieces; `count`: only counts them. Merges of equal score have one
+ * rank: the leftmost is done first. */
 static vkf_status add_merges(vkf_text_loader *loader, vkf_text_model *model, const ranked *order, size_t n, bool count,
                              size_t *n_merges) {
   size_t rank = 0;
@@ -128,7 +128,7 @@ vkf_status vkf_text_spm_load_model(vkf_text_loader *loader, const vkf_text_spm *
 
 /* ---- normalizer -------------------------------------------------------------------------------------------------- */
 
-/* What replaces the beginning of `text`, and how long that beginning is. */
+/* Returns what replaces a prefix of `text`, and sets *size to the prefix's size. */
 static vkf_text_string replace_prefix(const vkf_text_step *step, vkf_text_string text, size_t *size) {
   vkf_text_string out;
   *size = 0;
@@ -195,7 +195,7 @@ vkf_status vkf_text_spm_load_normalizer(vkf_text_loader *loader, const vkf_text_
 
 /* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
-/* Space marks become spaces. Those that the normalizer adds before the text, or would remove, are left out. */
+/* Turns space marks into spaces. Leaves out those that the normalizer adds before the text, or would remove. */
 static vkf_status decode(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
                          const vkf_text_sink *out) {
   vkf_text_string piece = in->text;
@@ -223,7 +223,7 @@ static vkf_status decode(const vkf_text_step *step, vkf_text_decode_state *state
   return st;
 }
 
-/* All pieces as they are, joined, without the spaces around the whole; those at the end are held. */
+/* Joins all pieces as they are, without the spaces around the whole text. Holds spaces until something follows. */
 static vkf_status join(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
                        const vkf_text_sink *out) {
   vkf_text text;

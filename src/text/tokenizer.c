@@ -1,7 +1,7 @@
-/* tokenizer: runs the whole pipeline; the other rooms call only this file.
+/* tokenizer: creates tokenizers and runs the whole pipeline of encoding and decoding.
  *
  * Owns the arena that holds everything loaded, and the few things outside it (regular expressions, scratch memory).
- * Texts and ids are checked here; the stages behind rely on that.
+ * Checks texts and ids; the stages rely on that.
  */
 #include "text/internal.h"
 
@@ -21,9 +21,9 @@ done:
   return st == VKF_OK ? st : vkf_env_prefix(loader->env, st, "%s: ", file->name);
 }
 
-/* What tokenizer_config.json says whatever the tokenizer is. As in transformers 5 clean_up_tokenization_spaces does not
- * apply to BPE of the tokenizers library, but it does to classes that give ids of their own to the pieces of a
- * SentencePiece model (Marian, M2M-100), and truncation_side comes before what tokenizer.json says. */
+/* Reads the options of tokenizer_config.json that every tokenizer has. As in transformers 5,
+ * clean_up_tokenization_spaces does not apply to BPE of the tokenizers library, but does to classes that give the
+ * pieces of a SentencePiece model ids of their own (Marian, M2M-100), and truncation_side overrides tokenizer.json. */
 static vkf_status load_config(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const vkf_text_file *file) {
   vkf_status st = VKF_OK;
   json_t *config = NULL;
@@ -79,7 +79,7 @@ vkf_status vkf_text_tokenizer_of_targets(vkf_text_tokenizer *tokenizer, vkf_text
 
 /* ---- encoding ---------------------------------------------------------------------------------------------------- */
 
-/* Text to pieces that are added tokens or normalized text. */
+/* Cuts a text into pieces that are added tokens or normalized text. */
 static vkf_status cut_and_normalize(const vkf_text_tokenizer *tokenizer, vkf_text_string text, vkf_text_pieces *out) {
   vkf_status st = VKF_OK;
   vkf_text_pieces raw;
@@ -156,8 +156,8 @@ vkf_status vkf_text_tokenizer_join(const vkf_text_tokenizer *tokenizer, const vk
 struct vkf_text_stream {
   vkf_text_tokenizer *tokenizer;
   bool skip_special;
-  size_t n_states;               /* of the decoders, and behind them of the last stage */
-  vkf_text_decode_state *states; /* [2][n_states]: the second ones for what would be the rest */
+  size_t n_states;               /* of the decoders, then of the last stage */
+  vkf_text_decode_state *states; /* [2][n_states]: the second set is scratch for vkf_text_stream_rest() */
 };
 
 vkf_status vkf_text_stream_create(vkf_text_tokenizer *tokenizer, bool skip_special, vkf_text_stream **out) {
@@ -193,7 +193,7 @@ void vkf_text_stream_destroy(vkf_text_stream **stream) {
   *stream = NULL;
 }
 
-/* Texts are C strings, which a zero byte would end: each one from `begin` on becomes U+FFFD. */
+/* Replaces each zero byte from `begin` on by U+FFFD, because it would end a C string. */
 static vkf_status show_zeros(vkf_text *out, size_t begin) {
   size_t n_zeros = 0;
   for (size_t i = begin; i < out->size; i++) n_zeros += out->data[i] == 0;

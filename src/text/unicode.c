@@ -1,7 +1,7 @@
 /* unicode: classes of characters and the byte alphabet.
  *
  * Categories come from utf8proc; what utf8proc does not have (White_Space, Alphabetic's symbols, the blocks of
- * ideographs) is listed here. Texts are well-formed UTF-8: the door has checked them.
+ * ideographs) is listed here. Texts are well-formed UTF-8, which tokenizer.c checks.
  */
 #include "text/internal.h"
 
@@ -76,7 +76,7 @@ bool vkf_text_is_nonspacing_mark(uint32_t code) {
   return category(code) == UTF8PROC_CATEGORY_MN;
 }
 
-/* Symbols that are Alphabetic all the same: circled, squared and negative letters. */
+/* Returns whether it is one of the symbols that are Alphabetic: circled, squared and negative letters. */
 static bool is_enclosed_letter(uint32_t code) {
   return (code >= 0x24B6 && code <= 0x24E9) || (code >= 0x1F130 && code <= 0x1F149) ||
          (code >= 0x1F150 && code <= 0x1F169) || (code >= 0x1F170 && code <= 0x1F189);
@@ -97,7 +97,7 @@ bool vkf_text_is_ideograph(uint32_t code) {
          (code >= 0xF900 && code <= 0xFAFF) || (code >= 0x2F800 && code <= 0x2FA1F);
 }
 
-/* Visible Latin-1 characters are themselves; the 68 other bytes follow from 256 in ascending order: 0..32 (33 of
+/* Visible Latin-1 characters stay as they are; the 68 other bytes become 256 and up in ascending order: 0..32 (33 of
  * them), 127..160 (34 of them) and 173. */
 uint32_t vkf_text_byte_to_char(uint8_t byte) {
   if (byte <= 32) return 256u + byte;

@@ -1,9 +1,9 @@
-/* unigram: the unigram language model (Kudo 2018, "Subword Regularization"), the most likely segmentation.
+/* unigram: finds the most likely segmentation in the unigram language model (Kudo 2018, "Subword Regularization").
  *
- * The score of a segmentation is the sum of its pieces' log-probabilities. The best one that ends at each byte is found
- * from left to right (Viterbi), then the one that ends with the word is followed back. A character without a piece
- * costs the lowest score minus 10 and is unknown; neighbours that are unknown become one. Refuses a vocabulary that is
- * no list of [piece, score].
+ * The score of a segmentation is the sum of its pieces' log-probabilities. The best segmentation up to each byte is
+ * found from left to right (Viterbi), then that of the whole word is followed back. A character without a piece is
+ * unknown and has the lowest score minus 10; adjacent unknown ones become one. Refuses a vocabulary that is no list of
+ * [piece, score].
  */
 #include "text/internal.h"
 
@@ -44,7 +44,7 @@ static void find_best(const vkf_text_model *model, vkf_text_string word, node *n
   }
 }
 
-/* One piece of the best segmentation, or a run of unknown ones: its token, its bytes' tokens, or the unknown token. */
+/* Appends a piece of the best segmentation, or a run of unknown ones, as its token, its bytes' or the unknown token. */
 static vkf_status append_piece(vkf_text_model *model, vkf_text_string piece, vkf_text_ids *out) {
   int32_t id = vkf_text_vocab_find(&model->vocab, piece);
   if (id >= 0) return vkf_text_ids_append(out, &id, 1);
@@ -63,7 +63,7 @@ static vkf_status unigram_encode(vkf_text_model *model, vkf_text_string word, vk
   node *nodes = vkf_text_model_scratch(model, bytes);
   if (nodes == NULL) return VKF_ERROR_MEMORY;
   find_best(model, word, nodes);
-  /* Followed back from the end: ends[k] ... ends[word.size - 1] are the ends of the pieces from left to right. */
+  /* Follows the nodes back: then ends[k] ... ends[word.size - 1] are the ends of the pieces from left to right. */
   int32_t *ends = (int32_t *)(nodes + word.size + 1);
   size_t k = word.size;
   for (int32_t end = (int32_t)word.size; end > 0; end = nodes[end].start) ends[--k] = end;
@@ -83,9 +83,9 @@ void vkf_text_unigram_init(vkf_text_model *model, const double *scores, double l
   model->unk_score = lowest - UNKNOWN_PENALTY;
 }
 
-/* The score that the tokenizers library computes with. serde_json takes the digits of a number as a whole number, which
- * it rounds to double, and divides by a power of ten, so numbers of more than 15 digits can be an ulp off. It matters:
- * the sums of the same pieces in another order are equal but for such errors, and they choose between them. */
+/* Returns the score with which the tokenizers library computes. serde_json reads the digits of a number as an integer,
+ * rounds it to double and divides by a power of ten, so numbers of more than 15 digits can be an ulp off. This matters:
+ * sums of the same pieces in another order differ only by such errors, which then choose between them. */
 static double score_of(double exact) {
   char digits[32], power[16];
   uint64_t whole = 0;

@@ -1,6 +1,6 @@
 /* vocab: pieces by id and ids by piece.
  *
- * One table of open addressing over strings of the arena, sized once. Refuses two pieces with one id.
+ * One hash table with open addressing over strings of the arena, sized once. Refuses two pieces with one id.
  */
 #include "text/internal.h"
 
