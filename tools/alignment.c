@@ -23,7 +23,7 @@ typedef struct part {
   size_t n, n_source, stride;
 } part;
 
-/* The tokens have weights, what fills the array behind them has none. */
+/* Finds the rows of a part that belong to tokens: only they have weights; the fill after them has none. */
 static part part_of(const tool_alignment *a, const vkf_array *all, size_t row) {
   const size_t length = all->shape[1], stride = all->shape[2];
   part p = {.weights = (const float *)all->data + (row * length + 1) * stride,
@@ -39,7 +39,7 @@ static part part_of(const tool_alignment *a, const vkf_array *all, size_t row) {
 static bool is_link(const tool_alignment *a, const part *p, size_t from, size_t to) {
   const float *weights = p->weights + to * p->stride;
   if (a->threshold < 1) return weights[from] > a->threshold;
-  for (size_t s = 0; s < p->n_source; s++) /* of equal ones the first */
+  for (size_t s = 0; s < p->n_source; s++) /* the first one wins a tie */
     if (s < from ? weights[s] >= weights[from] : weights[s] > weights[from]) return false;
   return true;
 }

@@ -1,4 +1,4 @@
-/* attention: which token of a text looks at which, in every layer and head: a page, a picture, or a list. */
+/* attention: shows which token of a text attends to which, in every layer and head: a page, a picture, or a list. */
 #include "attention.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int by_weight(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-/* Does no token outside of `to` get more than `to`? */
+/* Whether no token outside of `to` gets more than `to`. */
 static bool gets_most(const tool_attention_map *map, size_t head, tool_span from, tool_span to, double weight) {
   for (size_t s = 0; s < map->columns->n; s++)
     if ((s < to.first || s >= to.first + to.n) && tool_attention_weight(map, head, from, (tool_span){s, 1}) > weight)
@@ -23,7 +23,7 @@ static bool gets_most(const tool_attention_map *map, size_t head, tool_span from
   return true;
 }
 
-/* How much --from looks at --to in every head where both are, the strongest first. */
+/* Prints the attention of --from to --to in every head whose map has both, the strongest first. */
 static int print_pair(const tool_args *args, const tool_attention_maps *maps) {
   found *all = calloc(maps->n_heads + 1, sizeof *all);
   size_t n = 0, n_most = 0;

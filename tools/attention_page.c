@@ -1,11 +1,11 @@
-/* attention_page: the weights of a text as the data of the page tools/attention.html. */
+/* attention_page: makes the data of the page tools/attention.html from the weights of a text. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attention.h"
 
-/* Tokens a side, and weights of a page, at most: more are sampled down. */
+/* Limits of tokens per side and weights per page; more are sampled down. */
 enum { MAX_SIDE = 512, MIN_SIDE = 16, MAX_WEIGHTS = 6000000, MAX_IMAGE = 128 };
 enum { SCALE = 10000, SCORE_SCALE = 100, MOST = 999999999 };
 
@@ -22,7 +22,7 @@ static json_t *special_json(const tool_tokens *tokens) {
   return list;
 }
 
-/* Whole numbers of at least `least`, with a space between them. NULL after a message. */
+/* Returns scaled numbers as integers of at least `least`, with a space between them. NULL after a message. */
 static json_t *numbers_json(const float *numbers, size_t n, double least, double scale) {
   char *text = malloc(12 * n + 1);
   size_t at = 0;
@@ -40,7 +40,7 @@ static json_t *numbers_json(const float *numbers, size_t n, double least, double
   return json;
 }
 
-/* Hundredths of the scores of a head, and of the bias that is added to them. False after a message. */
+/* Adds the scores of a head and the bias that is added to them, in hundredths. False after a message. */
 static bool add_scores(json_t *json, const tool_attended *a, const tool_attention_map *map, size_t head,
                        const vkf_attention_info *rule) {
   const size_t n = map->rows->n * map->columns->n;
@@ -53,7 +53,7 @@ static bool add_scores(json_t *json, const tool_attended *a, const tool_attentio
   return is_done;
 }
 
-/* The heads of a layer: a text of ten-thousandths for each. NULL after a message. */
+/* Returns the heads of a layer, each a text of ten-thousandths. NULL after a message. */
 static json_t *layer_json(const tool_args *args, const tool_attended *a, const tool_attention_map *map,
                           const vkf_attention_info *rule, size_t n_rows, size_t n_columns) {
   json_t *list = json_array();
@@ -76,7 +76,7 @@ static size_t side_of(size_t n, size_t most) {
   return n < most ? n : most;
 }
 
-/* What the maps of one kind share. */
+/* Returns what the maps of one kind share. */
 static json_t *part_json(const tool_attended *a, const tool_attention_map *map, const vkf_attention_info *rule,
                          size_t n_rows, size_t n_columns, json_t *layers) {
   return json_pack("{s:s, s:s, s:s, s:b, s:b, s:f, s:i, s:i, s:i, s:o}", "kind", map->kind, "rows",
@@ -117,7 +117,7 @@ failed:
   return NULL;
 }
 
-/* The pixels as the model got them, each channel from its least to its largest number, every k-th of them. */
+/* Returns the pixels that the model got, each channel scaled to its range, every k-th pixel. */
 static json_t *image_json(const tool_attended *a) {
   const vkf_array *pixels = vkf_result_at(a->pixels, 0);
   const size_t C = pixels->shape[1], H = pixels->shape[2], W = pixels->shape[3],

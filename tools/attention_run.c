@@ -1,4 +1,4 @@
-/* attention_run: runs a text or an image for its pictures, and finds words and maps of attention in the outputs. */
+/* attention_run: runs a text or an image, and finds words and attention maps in the outputs. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "attention.h"
@@ -24,7 +24,7 @@ void tool_tokens_finish(tool_tokens *tokens) {
   free(tokens->special);
 }
 
-/* An id as text without white space around it; "" where it decodes to nothing that can be shown alone. To free(). */
+/* Decodes an id to text without white space around it; "" if it gives nothing that can be shown alone. To free(). */
 static char *decode(tool_session *session, int32_t id, bool keeps_special) {
   const vkf_decode_params params = {VKF_DECODE_PARAMS_INIT, .keep_special_tokens = keeps_special};
   static const char spaces[] = " \t\r\n\v\f", replacement[] = "\xef\xbf\xbd";
@@ -41,7 +41,7 @@ static char *decode(tool_session *session, int32_t id, bool keeps_special) {
   return copy;
 }
 
-/* As it is decoded, else its piece of the vocabulary. */
+/* Labels a token with its decoded text, else with its piece of the vocabulary. */
 static int add_token(tool_session *session, tool_tokens *tokens, size_t i, int32_t id) {
   const char *piece = vkf_tokenizer_piece(vkf_session_tokenizer(session->run), id);
   char *plain = decode(session, id, false), *label = decode(session, id, true);
@@ -84,7 +84,7 @@ static int run(tool_session *session, const vkf_array *inputs, size_t n, tool_at
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
-/* target: ids of an encoder-decoder's target from its start id on. */
+/* Runs a pass over a text. target: ids of an encoder-decoder's target from its start id on. */
 static int attend(tool_session *session, const tool_args *args, const char *text, const int32_t *target,
                   size_t n_target, tool_attended *out) {
   const vkf_encode_params params = {VKF_ENCODE_PARAMS_INIT, .source_language = args->source_lang,
@@ -111,8 +111,8 @@ int tool_attend_translation(tool_session *session, const tool_args *args, const 
   return attend(session, args, text, ids, n, out);
 }
 
-/* An encoder-decoder translates the text first, with this generation configuration (NULL: the folder's), and the result
- * is in *translated, which outlives `out`. */
+/* Runs a text. An encoder-decoder translates it first, with this generation configuration (NULL: the folder's), into
+ * *translated, which must outlive `out`. */
 static int attend_text(tool_session *session, const tool_args *args, const char *config, const char *text,
                        vkf_result **translated, tool_attended *out) {
   vkf_model_info info = {VKF_MODEL_INFO_INIT};
@@ -129,7 +129,7 @@ static int attend_text(tool_session *session, const tool_args *args, const char 
                                  tool_translation_row(&lines, ids), out);
 }
 
-/* The tokens of an image are the class token and its patches. */
+/* Runs an image, whose tokens are the class token and its patches. */
 static int attend_image(tool_session *session, const char *folder, const char *path, tool_attended *out) {
   out->text = path;
   vkf_status status = vkf_session_read_images(session->run, &path, 1, &out->pixels);
@@ -228,7 +228,7 @@ bool tool_attention_has_head(const tool_args *args, size_t head) {
   return is_chosen(&args->heads_at, head);
 }
 
-/* Each chosen number is under n. */
+/* Checks that each chosen number is below n. */
 static int check_chosen(const char *option, const tool_sizes *chosen, size_t n) {
   for (size_t k = 0; k < chosen->n; k++)
     if (chosen->at[k] >= n) return tool_error("--%s: expected 0 to %zu, found %zu", option, n - 1, chosen->at[k]);

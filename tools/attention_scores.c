@@ -1,6 +1,5 @@
-/* attention_scores: the scores behind the weights of a page: the products of queries and keys that the device
- * computed, and what is added to them.
- */
+/* attention_scores: computes the scores behind the weights of a page, from the queries and keys of the device, and
+ * finds the bias that is added to them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +16,7 @@ int tool_attention_rule(const tool_session *session, const tool_attention_map *m
   return status == VKF_OK ? TOOL_OK : tool_error("%s", vkf_context_message(session->context));
 }
 
-/* An array of a pass, with rows of this width; NULL after a message. */
+/* Returns an array of a pass with rows of this width; NULL after a message. */
 static const vkf_array *rows_of(const tool_attended *a, const char *name, size_t rank, size_t width) {
   const vkf_array *array = vkf_result_find(a->pass, name);
   if (array && array->rank == rank && array->shape[rank - 1] == width) return array;

@@ -1,6 +1,5 @@
-/* attention_svg: the weights of a text as a picture: one head with its tokens, or several as small maps. A PNG has
- * only the cells.
- */
+/* attention_svg: draws the weights of a text: one head with its tokens, or several as small maps. A PNG has only the
+ * cells. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
@@ -11,7 +10,7 @@
 #include "heatmap.h"
 #include "lines.h"
 
-/* Pixels; tokens a side at most, of one head and of small maps. */
+/* Sizes in pixels; limits of tokens per side, for one head and for small maps. */
 enum {
   CELL = 24,
   SMALL = 112,
@@ -49,7 +48,7 @@ static void put_labels(FILE *file, const tool_attention_map *map, double left, d
   }
 }
 
-/* A frame around the picked rows, and their weights in percent. */
+/* Draws a frame around the picked rows, and their weights in percent. */
 static void put_picked(FILE *file, const float *weights, size_t n_columns, double left, double top, tool_span from) {
   for (size_t r = from.first; r < from.first + from.n; r++)
     for (size_t c = 0; c < n_columns; c++) {

@@ -10,7 +10,7 @@ typedef struct tool_batch_text {
   size_t length, index; /* in bytes; among the texts of the call */
 } tool_batch_text;
 
-/* The longest first; in their order where they are as long. */
+/* The longest first; ties keep their order. */
 static int by_length(const void *a, const void *b) {
   const tool_batch_text *x = a, *y = b;
   if (x->length != y->length) return x->length < y->length ? 1 : -1;
@@ -28,7 +28,7 @@ void tool_batches_finish(tool_batches *b) {
   b->n = b->n_results = 0;
 }
 
-/* On any thread: changes its own result alone. */
+/* Runs on any thread: changes only its own result. */
 static vkf_status run_batch(void *user, vkf_session *session, size_t i) {
   tool_batches *b = user;
   const size_t first = i * b->each, n = b->n - first < b->each ? b->n - first : b->each;
@@ -58,7 +58,7 @@ vkf_status tool_batches_run(tool_batches *b, tool_crew *crew, const char *const 
 }
 
 const vkf_result *tool_batches_find(const tool_batches *b, size_t i, size_t *row) {
-  if (i >= b->n) return NULL; /* no memory for the call */
+  if (i >= b->n) return NULL; /* the call had no memory */
   const size_t at = b->found[i];
   *row = at % b->each;
   return b->results[at / b->each];

@@ -30,7 +30,7 @@ int tool_beam_tree_check(const tool_args *args) {
   return tool_svg_check("translate", "beam-tree", args->beam_tree);
 }
 
-/* Room for n more nodes, and for this search. */
+/* Makes room for n more nodes, and for this search. */
 static bool make_room(tool_beam_tree *t, size_t search, size_t n) {
   if (search >= t->n_searches) {
     size_t *steps = realloc(t->steps, (search + 1) * sizeof *steps);
@@ -48,7 +48,7 @@ static bool make_room(tool_beam_tree *t, size_t search, size_t n) {
   return true;
 }
 
-/* From top to bottom: candidates that go on, those that end, and those that were dropped, at most MOST_DROPPED. */
+/* Places from top to bottom: candidates that continue, those that end, and at most MOST_DROPPED that were dropped. */
 int tool_beam_tree_add(void *user, size_t row, size_t search, const vkf_beam_candidate *candidates, size_t n) {
   tool_beam_tree *t = user;
   size_t at = 0, n_dropped = 0;
@@ -76,22 +76,21 @@ int tool_beam_tree_end(tool_beam_tree *t, const vkf_result *result) {
 
 /* ---- the tree ---------------------------------------------------------------------------------------------------- */
 
-/* The node of the step before that became this beam. */
+/* Returns the node of the previous step that became this beam. */
 static const tool_beam_node *find_parent(const tool_beam_tree *t, const tool_beam_node *of) {
   for (const tool_beam_node *p = t->nodes; p < of; p++)
     if (p->search == of->search && p->step + 1 == of->step && p->c.becomes == (int32_t)of->c.row) return p;
   return NULL;
 }
 
-/* Does the translation have the path to this node from its id `first` on? */
+/* Whether the path to this node is in the translation, from its id `first` on. */
 static bool has_path(const tool_beam_tree *t, const tool_beam_node *node, size_t first) {
   for (; node; node = node->parent)
     if (first + node->step >= t->n_ids || node->c.id != t->ids[first + node->step]) return false;
   return true;
 }
 
-/* Marks the path of the translation: the longest one that it has, behind the start token and the beginning that was
- * given. */
+/* Marks the path of the translation: the longest one that is in it, after the start token and the given prefix. */
 static void find_best(tool_beam_tree *t) {
   const tool_beam_node *last = NULL;
   for (size_t i = 0; i < t->n; i++) t->nodes[i].parent = find_parent(t, &t->nodes[i]);
@@ -107,7 +106,7 @@ static double x_of(const tool_beam_node *node) {
   return MARGIN + (double)node->step * STEP;
 }
 
-/* tops: where each search begins. */
+/* tops: the y at which each search begins. */
 static double y_of(const tool_beam_node *node, const double *tops) {
   return tops[node->search] + (double)node->row * ROW;
 }
@@ -120,7 +119,7 @@ static void put_edge(const tool_beam_node *node, const double *tops, FILE *file)
           node->is_best ? " best" : "", from, at, from + 20, at, x - 20, y, x, y);
 }
 
-/* The words up to the node, and what became of it. */
+/* Writes the words up to the node, and what became of it. */
 static void put_title(const tool_beam_node *node, tool_session *session, int32_t *ids, FILE *file) {
   vkf_result *decoded = NULL;
   for (const tool_beam_node *p = node; p; p = p->parent) ids[p->step] = p->c.id;

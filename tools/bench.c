@@ -1,4 +1,4 @@
-/* bench: kernels and whole models, verified first and then timed. */
+/* bench: verifies and then times kernels and whole models. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 static const struct kind {
   const char *name;
   int (*run)(bench *b);
-  bool has_kernels; /* that --variant, --filter, --tile and --shader choose among */
+  bool has_kernels; /* among which --variant, --filter, --tile and --shader choose */
 } kinds[] = {
 #define X(name, has_kernels) {#name, bench_##name, has_kernels},
     BENCH_KINDS(X)
@@ -20,7 +20,7 @@ static const struct kind *find_kind(const char *operand) {
   return NULL;
 }
 
-/* Before any work is done. */
+/* Checks a problem before any work is done. */
 static int check_operand(const char *operand) {
   if (strchr(operand, ':') || find_kind(operand)) return TOOL_OK;
   char known[256] = "";
@@ -32,7 +32,7 @@ static int check_operand(const char *operand) {
                           operand);
 }
 
-/* Options that choose among kernels need something to time that has kernels. */
+/* Refuses options that choose among kernels if nothing to time has kernels. */
 static int check_choice(const tool_args *args) {
   const char *option = args->variant ? "variant" : args->filter ? "filter" : args->tile ? "tile" : NULL;
   if (!option || args->n_operands == 0) return TOOL_OK;
@@ -58,7 +58,7 @@ static int check_args(const tool_args *args) {
   return exit_code == TOOL_OK ? check_choice(args) : exit_code;
 }
 
-/* The documents of other runs. */
+/* Reads the documents of other runs. */
 static int read_merges(bench *b) {
   for (size_t i = 0; i < b->args->merges.n; i++) {
     json_t *one = tool_read_json(b->args->merges.at[i]);
@@ -93,7 +93,7 @@ static int run_kinds(bench *b) {
   return exit_code == TOOL_OK ? run_operands(b, false) : exit_code;
 }
 
-/* This run's document and those of other runs, on one page. */
+/* Writes this run's document and those of other runs to one page. */
 static int write_page(const bench *b) {
   json_t *documents = json_copy(b->merged);
   if (json_array_size(b->rows) > 0) json_array_append_new(documents, bench_document(b));

@@ -1,9 +1,9 @@
-/* bench: the kernels of one op against each other, over ranges of shapes. */
+/* bench: compares the kernels of one op over ranges of shapes. */
 #include <string.h>
 
 #include "bench.h"
 
-/* The tiles of a sweep; each kernel takes those that it can. */
+/* The tiles of a sweep; each kernel uses those that fit it. */
 static const char sweep_tiles[] =
     "bm=16,bn=16,bk=16,tm=2,tn=2;bm=32,bn=32,bk=8,tm=2,tn=2;bm=32,bn=32,bk=16,tm=2,tn=2;bm=32,bn=32,bk=32,tm=4,tn=4;"
     "bm=32,bn=64,bk=16,tm=4,tn=4;bm=64,bn=32,bk=16,tm=4,tn=4;bm=64,bn=64,bk=8,tm=4,tn=4;bm=64,bn=64,bk=32,tm=4,tn=4;"
@@ -15,7 +15,7 @@ static void on_row(void *user, const vkf_bench_row *row) {
   if (row->refused && b->args->tile) bench_refuse(b, row); /* a sweep's own tiles are tried on every kernel */
 }
 
-/* A wrong problem fails with no option, too. */
+/* Checks a problem first without options, so that a wrong problem is not blamed on an option. */
 static int check_problem(bench *b, const char *problem, const vkf_bench_params *params) {
   vkf_status status = vkf_device_bench(b->session.device, problem, NULL, NULL, NULL);
   if (status != VKF_OK) return tool_session_fail(&b->session, status, NULL);
@@ -46,8 +46,8 @@ int bench_problem(bench *b, const char *problem) {
   return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, problem);
 }
 
-/* Runs every combination of sizes [n_used]; the first changes slowest. The sizes make the text of the problem, and
- * behind them the format of its weights. format: NULL for float32, and for ops without weights. */
+/* Runs every combination of sizes [n_used]; the first changes slowest. The text of a problem is its sizes, followed by
+ * the format of its weights (NULL for float32, and for ops without weights). */
 static int each_problem(bench *b, const char *op, const tool_sizes *sizes, int n_used, const char *format) {
   size_t at[4] = {0};
   for (;;) {
@@ -66,7 +66,7 @@ static int each_problem(bench *b, const char *op, const tool_sizes *sizes, int n
 
 static const tool_sizes sweep_rows = {.at = {1, 4, 16, 64, 128}, .n = 5};
 
-/* The rows of an op: those that were given, else those of a sweep, else one number. */
+/* Returns the rows of an op: those that were given, else those of a sweep, else one number. */
 static tool_sizes rows_of(const bench *b, size_t fallback) {
   return b->args->sweep && b->args->m.n == 0 ? sweep_rows : bench_sizes(&b->args->m, fallback);
 }

@@ -1,4 +1,4 @@
-/* bench: whole models, as a program that uses the library sees them: from the call to its end. */
+/* bench: times whole models as a program that uses the library sees them: from a call to its end. */
 #define _XOPEN_SOURCE 700
 #include <ftw.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
   return remove(path);
 }
 
-/* Opens the model that the arguments ask for. Its files are not needed any more once it is open. */
+/* Opens the model that the arguments ask for. Its files are no longer needed then. */
 static int open_model(bench *b, json_t *config) {
   const char *parent = getenv("TMPDIR");
   char folder[512], path[640], model[640];
@@ -61,7 +61,8 @@ static int open_model(bench *b, json_t *config) {
     vkf_status status = vkf_model_make_folder(b->session.context, path, model, NULL);
     exit_code =
         status == VKF_OK ? tool_session_open_model(&b->session, model) : tool_session_fail(&b->session, status, NULL);
-    if (status == VKF_ERROR_FORMAT || status == VKF_ERROR_UNSUPPORTED) exit_code = TOOL_USAGE; /* it says the options */
+    if (status == VKF_ERROR_FORMAT || status == VKF_ERROR_UNSUPPORTED)
+      exit_code = TOOL_USAGE; /* it names the options */
   }
   nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
   return exit_code;
@@ -99,7 +100,7 @@ static void on_pass(void *user, const vkf_pass_info *pass) {
   p->ratio = pass->ratio <= p->ratio ? p->ratio : pass->ratio; /* NaN stays */
 }
 
-/* Verifies the first tokens of the first sequence and counts the flops of the whole batch. */
+/* Verifies the first tokens of the first sequence, and counts the flops of the whole batch. */
 static int verify(bench *b, const vkf_array *all, const vkf_generate_params *generate, passes *out) {
   vkf_verify_params params = {VKF_VERIFY_PARAMS_INIT, .generate = generate};
   vkf_generate_params few = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"max_new_tokens\": 2}"};
@@ -117,7 +118,7 @@ static int verify(bench *b, const vkf_array *all, const vkf_generate_params *gen
   return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, "verifying");
 }
 
-/* When tokens came. */
+/* Times between tokens. */
 typedef struct watch {
   double last;
   double *prompt_ns, *step_ns; /* [MAX_RUNS] */
@@ -137,7 +138,7 @@ static int on_token(void *user, size_t row, int32_t token) {
   return 0;
 }
 
-/* A call, from its begin to its end; its times are in *w. */
+/* Makes one call and puts its times into *w. */
 static vkf_status call(bench *b, const vkf_array *all, const vkf_generate_params *generate, watch *w) {
   vkf_result *result = NULL;
   vkf_status status;
@@ -153,7 +154,7 @@ static vkf_status call(bench *b, const vkf_array *all, const vkf_generate_params
   return status;
 }
 
-/* Calls until the time is over; those of the first fifth of it warm up and do not count. */
+/* Calls until the time is over; calls in its first fifth warm up and do not count. */
 static int time_calls(bench *b, const vkf_array *all, const vkf_generate_params *generate, watch *w) {
   double seconds = b->args->seconds > 0 ? b->args->seconds : 2, begin = tool_seconds();
   vkf_status status = VKF_OK;
@@ -166,7 +167,7 @@ static int time_calls(bench *b, const vkf_array *all, const vkf_generate_params 
   return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, NULL);
 }
 
-/* A row's variant: what was timed, and how numbers are stored where that is not float32. */
+/* Writes a row's variant: what was timed, and how numbers are stored if that is not float32. */
 static const char *stored_name(bench *b, const char *name, char *text, size_t size) {
   vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(b->session.model, &info);
@@ -249,7 +250,7 @@ static int add_line(void *user, const tool_line *line, const vkf_result *result)
   return tool_is_blank(line->text) ? TOOL_OK : tool_text_list_add(user, line->text);
 }
 
-/* The sources of golden.jsonl, the sentences that come with the shipped model. */
+/* Reads the sources of golden.jsonl, the sentences that come with the shipped model. */
 static int golden_texts(const char *folder, tool_text_list *t) {
   char path[4200];
   size_t size = 0;
@@ -267,7 +268,7 @@ static int golden_texts(const char *folder, tool_text_list *t) {
   return exit_code;
 }
 
-/* Over its bound: a row like any other, which is not timed. */
+/* Times the translation of all texts. If `ratio` is over its bound, the row is added without times. */
 static int time_translate(bench *b, const tool_text_list *t, double ratio) {
   static const char greedy[] = "{\"num_beams\": 1}";
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = greedy};

@@ -1,4 +1,4 @@
-/* bench: rows of results, as a table for people and as JSON for programs. */
+/* bench: prints rows of results as a table and keeps them as JSON. */
 #include <math.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@ static bool is_of(const tool_option *option, const tool_option_group *group) {
   return option >= group->options && option < group->options + group->n_options;
 }
 
-/* Must the command that repeats a row have this option? For a kernel's row the problem, --variant and --tile replace
- * most options. For a model's row b->repeat has the one that it has of several sizes. */
+/* Whether the command that repeats a row needs this option. For a kernel's row the problem, --variant and --tile
+ * replace most options. For a model's row b->repeat has its size out of several. */
 static bool is_repeated(const tool_option *option, bool is_kernel) {
   static const size_t never[] = {offsetof(tool_args, json),    offsetof(tool_args, html),
                                  offsetof(tool_args, merges),  offsetof(tool_args, profile),
@@ -29,8 +29,8 @@ static bool is_repeated(const tool_option *option, bool is_kernel) {
   return !is_kernel || is_of(option, &tool_device_options) || is_of(option, &tool_driver_options);
 }
 
-/* The command that repeats a row. A kernel with another tile is repeated together with the kernel that it was made of.
- */
+/* Writes the command that repeats a row. A kernel with another tile is repeated together with the kernel that it is
+ * derived from. */
 static void make_command(const bench *b, const vkf_bench_row *row, char *text, size_t size) {
   const bool is_kernel = row->base || strncmp(b->repeat, "peak", 4) == 0 || strncmp(b->repeat, "overhead", 8) == 0;
   snprintf(text, size, "vkformer bench %s%s%s%s%s", b->repeat, row->base ? " --variant " : "",
@@ -44,7 +44,7 @@ static void make_command(const bench *b, const vkf_bench_row *row, char *text, s
   }
 }
 
-/* An element of a result and what it should be, as `validate --bisect` has it. */
+/* Returns an element of a result and what it should be, in the form of `validate --bisect`. */
 static json_t *element_json(const vkf_bench_element *e) {
   json_t *shape = json_array(), *at = json_array();
   for (uint32_t i = 0; i < e->rank; i++) {
@@ -56,7 +56,7 @@ static json_t *element_json(const vkf_bench_element *e) {
                    tool_json_real(fabs(e->found - e->expected)), "bound", tool_json_real(e->bound));
 }
 
-/* The rows of "peak" are roofs themselves. */
+/* Returns a row's share of its roof; the rows of "peak" are roofs themselves and have none. */
 static double share_of(const bench *b, const vkf_bench_row *row, bench_roof *roof) {
   static const bench_peaks none = {0};
   return bench_share(strcmp(row->problem, "peak") == 0 ? &none : &b->peaks, row, b->args->cold, roof);
@@ -82,7 +82,7 @@ static json_t *row_json(const bench *b, const vkf_bench_row *row, double gflops,
   return json;
 }
 
-/* A figure, or that there is none. */
+/* Writes a figure, or "-" if there is none. */
 static const char *known(const char *format, double figure, char text[24]) {
   snprintf(text, 24, figure > 0 ? format : "-", figure);
   return text;
@@ -105,7 +105,7 @@ static void print_element(const vkf_bench_element *e) {
          e->bound);
 }
 
-/* The problem, and the names of the columns below it. */
+/* Prints the problem, if it is a new one, and the names of the columns. */
 static void print_heading(bench *b, const char *problem) {
   if (strcmp(b->problem, problem) == 0) return;
   snprintf(b->problem, sizeof b->problem, "%s", problem);

@@ -1,4 +1,4 @@
-/* bench: kernels that come from files. */
+/* bench: reads or compiles kernels from files. */
 #define _XOPEN_SOURCE 700
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "bench.h"
 
-/* 0 if the program ran and ended well; 127 if it is not there. */
+/* Returns 0 if the program ran and succeeded; 127 if there is none. */
 static int run_program(const char *const *argv) {
   int status = 0;
   pid_t child = fork();
@@ -23,7 +23,7 @@ static int run_program(const char *const *argv) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 126;
 }
 
-/* GLSL to SPIR-V, with the headers of shaders/ where they are there. */
+/* Compiles GLSL to SPIR-V, with the headers of shaders/ if they are there. */
 static int compile(const char *source, const char *target) {
   static const char *const compilers[] = {"glslangValidator", "glslang"};
   char shaders[4096], include[4100];

@@ -14,7 +14,7 @@
 #include <sys/prctl.h>
 #endif
 
-/* Manifests that cannot be read are left out: the parent has said so, or will. */
+/* Makes the child's arguments. Leaves out manifests that cannot be read: the parent reports them. */
 static char **command_line(const tool_args *args, const tool_child_params *params) {
   char **argv = calloc(12 + 2 * args->icd_files.n, sizeof *argv);
   size_t n = 0;
@@ -43,7 +43,7 @@ static void become(const tool_args *args, const tool_child_params *params, int i
     setenv("VK_ICD_FILENAMES", params->manifest, 1);
     unsetenv("VK_ADD_DRIVER_FILES");
   }
-#ifdef __linux__ /* elsewhere it ends with its input, unless its kernel hangs */
+#ifdef __linux__ /* elsewhere it ends when its input does, unless its kernel hangs */
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
   if (argv && dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0) execv("/proc/self/exe", argv);

@@ -1,4 +1,4 @@
-/* classify: labels of texts, of the words of a text and of images. */
+/* classify: labels texts, the words of texts, and images. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static vkf_status run(void *user, vkf_session *session, const char *const *texts
   return status;
 }
 
-/* {"text": ..., "text_pair": ...} */
+/* Returns {"text": ..., "text_pair": ...}. */
 static json_t *text_json(const classifier *c, const char *text) {
   const char *tab = c->args->pairs ? strchr(text, '\t') : NULL;
   json_t *line = json_object();
@@ -47,7 +47,7 @@ static json_t *label_json(const char *name, double score) {
   return json_pack("{s:s, s:o}", "label", name, "score", tool_json_real(score));
 }
 
-/* The labels of a text or image. */
+/* Prints the labels of a text or image. */
 static int print_labels(const classifier *c, const tool_line *line, const vkf_result *result) {
   const vkf_array *labels = vkf_result_find(result, "labels"), *scores = vkf_result_find(result, "scores");
   const size_t k = labels->shape[1];
@@ -70,7 +70,7 @@ static int print_labels(const classifier *c, const tool_line *line, const vkf_re
   return TOOL_OK;
 }
 
-/* The words of a text. */
+/* Prints the labels of the words of a text. */
 static int print_words(const classifier *c, const tool_line *line, const vkf_result *result) {
   const vkf_array *all = vkf_result_find(result, "texts");
   const int32_t *texts = all->data, *labels = vkf_result_find(result, "labels")->data;
@@ -96,7 +96,7 @@ static int print(void *user, const tool_line *line, const vkf_result *result) {
   return vkf_result_find(result, "texts") ? print_words(user, line, result) : print_labels(user, line, result);
 }
 
-/* "urgent, not urgent" */
+/* Splits "urgent, not urgent" at its commas. */
 static int parse_candidates(classifier *c) {
   static const char space[] = " \t\n";
   const char *text = c->args->candidate_labels;
@@ -155,7 +155,7 @@ static int run_texts(const tool_args *args, classifier *c) {
     if (c->images && (args->pairs || args->candidate_labels))
       exit_code = tool_usage_error("classify", "--%s: expected a model of texts, found one of images",
                                    args->pairs ? "pairs" : "candidate-labels");
-    if (c->images) lines.batch = 1, lines.window = TOOL_WINDOW; /* one that cannot be read takes no other along */
+    if (c->images) lines.batch = 1, lines.window = TOOL_WINDOW; /* one that cannot be read fails alone */
     if (exit_code == TOOL_OK) exit_code = tool_lines_check(&lines);
   }
   if (exit_code == TOOL_OK) exit_code = tool_lines_run(&lines);

@@ -44,7 +44,7 @@ static void print_device(size_t index, const vkf_device_info *d) {
 }
 
 typedef struct checks {
-  json_t *rows; /* NULL: they are printed */
+  json_t *rows; /* NULL: print them */
 } checks;
 
 static void on_check(void *user, const vkf_check_info *c) {
@@ -56,7 +56,7 @@ static void on_check(void *user, const vkf_check_info *c) {
     printf("       %-56s %s%s%s\n", c->title, state, *c->text ? ": " : "", c->text);
 }
 
-/* Opens the device, which checks what was not checked before. */
+/* Lists a device's checks. Opens the device, which runs checks that have not run before. */
 static int list_checks(tool_session *session, size_t index, json_t *rows) {
   char selector[24];
   checks to = {rows};

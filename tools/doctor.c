@@ -1,4 +1,4 @@
-/* doctor: checks everything that vkformer needs of a machine, and says in plain words what is missing. */
+/* doctor: checks everything that vkformer needs from a machine, and says in plain words what is missing. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "doctor.h"
@@ -54,7 +54,7 @@ static void look_at_environment(tool_visit *d) {
   }
 }
 
-/* Is there one? */
+/* Returns whether there is a loader. */
 static bool look_at_loader(tool_visit *d) {
   char why[512];
   json_t *answer = tool_doctor_ask(d->args, NULL, true, why, sizeof why);
@@ -78,7 +78,7 @@ static bool look_at_loader(tool_visit *d) {
   return !has_none;
 }
 
-/* Does the kernel of this system offer a GPU, and may this user open it? */
+/* Looks whether the kernel of this system offers a GPU and this user may open it. */
 static void look_at_nodes(tool_visit *d) {
   DIR *folder = opendir("/dev/dri");
   size_t n = 0, n_open = 0;
@@ -110,7 +110,7 @@ static void look_at_nodes(tool_visit *d) {
         "no GPU was found: the CPU computes, through a software driver");
 }
 
-/* Asks the scalar path's device, which needs no Vulkan, for the folder of the context. */
+/* Asks the device ref, which needs no Vulkan, about the context's cache folder. */
 static void look_at_cache(tool_visit *d) {
   tool_session session = {0};
   vkf_kept_info kept = {VKF_KEPT_INFO_INIT};
@@ -139,7 +139,7 @@ static void look_at_cache(tool_visit *d) {
 
 /* ---- what is said ------------------------------------------------------------------------------------------------ */
 
-/* The advice of one state, numbered from n + 1 on; the last number. */
+/* Prints the advice of one state, numbered from n + 1 on. Returns the last number. */
 static size_t print_advice(const tool_visit *d, const char *wanted, size_t n, FILE *file) {
   size_t i;
   const json_t *finding;
@@ -163,7 +163,7 @@ static bool has_advice(const tool_visit *d, const char *state) {
   return false;
 }
 
-/* What is wrong comes first, whatever was looked at first. */
+/* Prints the findings, faults first, in whatever order they were found. */
 static void print_findings(const tool_visit *d, FILE *file) {
   const char *const fault = healths[TOOL_HEALTH_FAULT], *const warning = healths[TOOL_HEALTH_WARNING],
                     *const note = healths[TOOL_HEALTH_NOTE];
@@ -187,7 +187,7 @@ static json_t *report_json(const tool_visit *d) {
                    tool_commit, "findings", d->findings, "devices", d->devices);
 }
 
-/* The text, and all facts behind it. */
+/* Writes the text, followed by all facts. */
 static int write_report(const tool_visit *d) {
   char *text = NULL;
   size_t size = 0;

@@ -1,4 +1,4 @@
-/* doctor_child: one driver at a time, in a process of its own: its devices, their checks, and a quick validation. */
+/* doctor_child: examines one driver at a time in a child process: its devices, their checks, and a quick validation. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static json_t *opened_json(vkf_device *device, vkf_status *status) {
                    tool_json_real(worst));
 }
 
-/* Its facts, and what became of it. */
+/* Returns a device's facts and, unless list_only, the results of opening it. */
 static json_t *device_json(tool_session *session, size_t index, bool list_only) {
   vkf_device_info info = {VKF_DEVICE_INFO_INIT};
   char selector[24];
@@ -89,7 +89,7 @@ int tool_doctor_answer(const tool_args *args) {
 
 /* ---- the parent -------------------------------------------------------------------------------------------------- */
 
-/* All that it prints until it ends or `deadline` passes; false: it did not end. */
+/* Reads all that the child prints until it ends or `deadline` passes; false: it did not end. */
 static bool read_all(const tool_child *child, double deadline, char **text) {
   size_t n = 0, capacity = 1 << 16;
   *text = malloc(capacity);

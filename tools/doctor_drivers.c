@@ -1,4 +1,4 @@
-/* doctor_drivers: the driver manifests that the Vulkan loader reads, and whether each driver works. */
+/* doctor_drivers: finds the driver manifests that the Vulkan loader reads, and whether each driver works. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <dirent.h>
@@ -38,7 +38,7 @@ static int is_json(const struct dirent *entry) {
   return tool_ends_with(entry->d_name, ".json");
 }
 
-/* A manifest, or those of a folder. */
+/* Adds a manifest, or those of a folder. */
 static void add_path(manifests *m, const char *path) {
   struct stat found;
   struct dirent **entries = NULL;
@@ -55,7 +55,7 @@ static void add_path(manifests *m, const char *path) {
   free(entries);
 }
 
-/* Each part of a list like PATH; `inside`: the folder in it. */
+/* Adds each part of a list like PATH; `inside`: the folder in it. */
 static void add_list(manifests *m, const char *list, const char *inside) {
   char path[4096];
   while (list && *list) {
@@ -72,14 +72,15 @@ static const char *variable(const char *name, const char *otherwise) {
   return value && value[0] ? value : otherwise;
 }
 
-/* The list of the only manifests that the loader reads, or NULL. Some loaders read an empty list as none. */
+/* Returns the list of the only manifests that the loader reads, or NULL. Some loaders treat an empty list as no list.
+ */
 static const char *only_list(const tool_visit *d) {
   const char *list = getenv("VK_DRIVER_FILES");
   if (!list) list = getenv("VK_ICD_FILENAMES");
   return list && !list[0] && d->n_listed ? NULL : list;
 }
 
-/* Where the loader looks, in its order. */
+/* Finds all manifests in the places where the loader looks, in its order. */
 static void find_all(manifests *m, const tool_visit *d) {
   static const char inside[] = "/vulkan/icd.d";
   const char *only = only_list(d), *home = getenv("HOME");
@@ -101,7 +102,8 @@ static void find_all(manifests *m, const tool_visit *d) {
 
 /* ---- a driver without a device ----------------------------------------------------------------------------------- */
 
-/* Can the library be opened, and is it a driver? In a child, since it runs code of the library. "": yes. */
+/* Tests whether the library can be opened and is a driver, in a child, because that runs code of the library. why "":
+ * it is. */
 static void try_library(const char *library, char *why, size_t size) {
   int from[2];
   why[0] = 0;
@@ -125,7 +127,8 @@ static void try_library(const char *library, char *why, size_t size) {
   if (pid > 0 && WIFSIGNALED(status)) snprintf(why, size, "it ends the process by signal %d", WTERMSIG(status));
 }
 
-/* Says why this manifest gives no device. otherwise: what to say if nothing is wrong with it; NULL: nothing. */
+/* Reports why this manifest gives no device. otherwise: the fault to report if its library works; NULL: a note that the
+ * driver finds no device. */
 static void explain(tool_visit *d, const char *path, const char *otherwise) {
   char reinstall[9000];
   char library[4096], why[512];
@@ -218,10 +221,10 @@ static void add_device(tool_visit *d, const json_t *device) {
   if (!n_wrong) *(is_cpu ? &d->n_software : &d->n_gpus) += 1;
 }
 
-/* Whether the loader cannot be given this manifest; says why. */
+/* Whether the loader must not get this manifest; reports why. */
 static bool refuse(tool_visit *d, const char *path) {
   struct stat facts;
-  if (strstr(path, BETWEEN_PATHS)) { /* of --icd: the loader would split it */
+  if (strstr(path, BETWEEN_PATHS)) { /* from --icd; the loader would split it */
     tool_add_finding(d, TOOL_HEALTH_FAULT, "driver", "give the file or folder another name",
                      "%s: expected a driver manifest whose path has no '" BETWEEN_PATHS
                      "', at which the Vulkan loader splits its list, found one",
@@ -229,7 +232,7 @@ static bool refuse(tool_visit *d, const char *path) {
     return true;
   }
   if (stat(path, &facts) != 0 || S_ISREG(facts.st_mode)) return false;
-  /* Whoever reads a pipe waits for somebody who writes to it. */
+  /* Not opened: reading a pipe waits for a writer. */
   tool_add_finding(d, TOOL_HEALTH_FAULT, "driver", "correct the variable or option that names it",
                    "%s: expected a driver manifest, found a %s", path,
                    S_ISDIR(facts.st_mode)    ? "folder"

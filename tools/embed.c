@@ -1,4 +1,5 @@
-/* embed: a vector for each text, as a JSON line, as a row of a NumPy array, or as its cosine to every text. */
+/* embed: computes a vector for each text, and writes it as a JSON line, as a row of a NumPy array, or as its cosine to
+ * every text. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
@@ -17,7 +18,7 @@ typedef struct embedder {
   FILE *npy; /* of --output, in memory */
   char *bytes;
   size_t size;
-  size_t width, n_before; /* of a vector, which the first one shows; lines that were skipped before it */
+  size_t width, n_before; /* of a vector, known from the first one; lines that were skipped before it */
 } embedder;
 
 static vkf_status run(void *user, vkf_session *session, const char *const *texts, size_t n, vkf_result **out) {
@@ -43,7 +44,7 @@ static void add_row(embedder *e, const double *vector) {
   }
 }
 
-/* NumPy's format, version 1.0: a line that says what follows, then [n][width] numbers of 32 bits, little-endian. */
+/* Begins a file in NumPy's format 1.0: a header line, then [n][width] numbers of 32 bits, little-endian. */
 static void begin_npy(embedder *e, size_t n, size_t width) {
   static const uint8_t magic[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0};
   enum { HEADER = 128, BEFORE = sizeof magic + 2 };
@@ -61,7 +62,7 @@ static void begin_npy(embedder *e, size_t n, size_t width) {
   for (size_t i = 0; i < e->n_before; i++) add_row(e, NULL);
 }
 
-/* vector NULL: of a line that was skipped, which is a row of NaN. */
+/* Writes a vector; NULL: a row of NaN, for a line that was skipped. */
 static int print_npy(embedder *e, const double *vector, size_t width) {
   if (!e->width && !vector) {
     e->n_before++;
@@ -86,7 +87,7 @@ static json_t *numbers_json(const double *values, size_t n) {
   return list;
 }
 
-/* The cosines of a line to every line of the call; null where one of both was skipped. */
+/* Returns the cosines of a line with every line of the call; null if either was skipped. */
 static json_t *similarity_json(const embedder *e, const tool_line *line, const vkf_result *result) {
   const vkf_array *all = vkf_result_find(result, "similarity");
   json_t *list = json_array();
@@ -160,7 +161,7 @@ static int run_embed(const tool_args *args) {
   if (args->output && exit_code == TOOL_OK && !e.npy) exit_code = tool_error("out of memory");
   if (exit_code == TOOL_OK) exit_code = tool_lines_run(&e.lines);
   if (e.npy && e.lines.is_done)
-    exit_code = tool_both_exit_codes(exit_code, save_npy(&e)); /* also where lines were skipped */
+    exit_code = tool_both_exit_codes(exit_code, save_npy(&e)); /* even if lines were skipped */
   if (e.npy) fclose(e.npy);
   free(e.bytes);
   return tool_lines_close(&e.lines, exit_code);

@@ -1,4 +1,4 @@
-/* evaluate: BLEU and chrF of translations, as sacreBLEU writes them. */
+/* evaluate: prints BLEU and chrF of translations, as sacreBLEU writes them. */
 #include <stdlib.h>
 
 #include "commands.h"
@@ -42,7 +42,7 @@ static json_t *metric_json(const char *name, const char *sign, const double *sco
   return json;
 }
 
-/* Both metrics of one system. */
+/* Prints both metrics of one system. */
 static json_t *print_system(const report *r, const char *prefix, bool has_p) {
   char bleu_sign[160], chrf_sign[160], text[96];
   const double *bleu = values(r, prefix, "bleu"), *bleu_interval = values(r, prefix, "bleu_interval"),

@@ -1,4 +1,4 @@
-/* fill-mask: what a masked language model predicts for each mask of a text. */
+/* fill-mask: prints what a masked language model predicts for each mask of a text. */
 #include "lines.h"
 
 static const char format[] = "vkformer-fill-mask/1";
@@ -14,7 +14,7 @@ static vkf_status run(void *user, vkf_session *session, const char *const *texts
   return vkf_session_fill_mask(session, texts, n, &f->params, out);
 }
 
-/* Candidate c of the masks of a result. */
+/* Prints candidate c of the masks of a result. */
 static int print_candidate(const filler *f, const tool_line *line, const vkf_result *result, size_t c) {
   const vkf_array *ids = vkf_result_find(result, "ids");
   const int32_t *positions = vkf_result_find(result, "positions")->data;

@@ -37,7 +37,7 @@ static int generate_ids(const tool_args *args, const char *config) {
   return tool_session_close(&session, exit_code);
 }
 
-/* An option that is for texts alone; NULL: there is none. */
+/* Returns a given option that only works with texts; NULL: there is none. */
 static const char *option_of_texts(const tool_args *args) {
   return args->stops.n   ? "--stop"
          : args->json    ? "--json"
@@ -47,7 +47,7 @@ static const char *option_of_texts(const tool_args *args) {
                          : NULL;
 }
 
-/* The texts behind MODEL become prompts. */
+/* Turns the texts after MODEL into prompts. */
 static int take_texts(tool_args *args) {
   if (args->n_operands < 2) return TOOL_OK;
   if (args->prompts.n)

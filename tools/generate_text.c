@@ -11,7 +11,7 @@
 #include "generate.h"
 #include "window.h"
 
-/* Sequences that are generated together, prompts at most, and prompts on their way. */
+/* Sequences that are generated together, the most prompts, and prompts in the window. */
 enum { TOGETHER = 128, BATCH = 64, WINDOW = 128 };
 
 static const char format[] = "vkformer-generate/1";
@@ -34,13 +34,13 @@ static int on_text(void *user, size_t prompt, const char *text, size_t n_bytes) 
 
 /* ---- one sequence ------------------------------------------------------------------------------------------------ */
 
-/* {"id", "token", "logprob"} */
+/* Returns {"id", "token", "logprob"}. */
 static json_t *token_json(const writer *w, int32_t id, double logprob) {
   const char *piece = vkf_tokenizer_piece(vkf_model_tokenizer(w->session.model), id);
   return json_pack("{s:i, s:s, s:o}", "id", id, "token", piece ? piece : "", "logprob", tool_json_real(logprob));
 }
 
-/* Of the first n tokens of a row: each with its most likely rivals; NULL without --top-logprobs. */
+/* Returns the first n tokens of a row, each with the most likely alternatives; NULL without --top-logprobs. */
 static json_t *logprobs_json(const writer *w, const vkf_result *result, const int32_t *ids, size_t row, size_t n) {
   const vkf_array *top = vkf_result_find(result, "top_ids"), *chosen = vkf_result_find(result, "logprobs"),
                   *values = vkf_result_find(result, "top_logprobs");
@@ -66,7 +66,7 @@ static void add_json(FILE *out, json_t *json) {
   json_decref(json);
 }
 
-/* n_tokens grows by the ids of the row. */
+/* Writes a row. Adds its number of ids to n_tokens. */
 static void add_row(const writer *w, FILE *out, const tool_entry *e, const vkf_result *result, size_t row,
                     size_t *n_tokens) {
   const vkf_array *sequences = vkf_result_find(result, "sequences"),
@@ -87,7 +87,7 @@ static void add_row(const writer *w, FILE *out, const tool_entry *e, const vkf_r
                           logprobs_json(w, result, ids, row, n)));
 }
 
-/* e->out. A prompt that was skipped has no result. */
+/* Writes e->out. A prompt that was skipped has no result. */
 static int render(void *user, tool_entry *e, const vkf_result *result, size_t *n_tokens) {
   const writer *w = user;
   FILE *out = open_memstream(&e->out, &e->n_out);
@@ -107,13 +107,13 @@ static vkf_status run(void *user, vkf_session *session, const vkf_text_queue *qu
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
-/* copies: sequences of a prompt that run together. */
+/* Returns how many prompts run together. copies: sequences of a prompt that run together. */
 static size_t default_batch(size_t copies) {
   const size_t n = TOGETHER / copies;
   return n > BATCH ? BATCH : n > 1 ? n : 1;
 }
 
-/* Whether somebody may read a text as it grows: on a terminal, or behind a pipe, unless all prompts lie in a file. */
+/* Whether somebody may read a text as it grows: on a terminal, or through a pipe unless all prompts are in a file. */
 static bool may_be_watched(const tool_args *args) {
   struct stat out, in;
   if (isatty(STDOUT_FILENO)) return true;
@@ -132,7 +132,7 @@ static int check(const writer *w) {
   return TOOL_OK;
 }
 
-/* Source, sink and window. is_shown: each text is shown before the next prompt is read. */
+/* Opens source, sink and window. is_shown: each text is shown before the next prompt is read. */
 static int open_window(writer *w, size_t batch, bool is_shown) {
   const tool_args *args = w->args;
   tool_window *window = &w->window;
@@ -154,7 +154,7 @@ static int open_window(writer *w, size_t batch, bool is_shown) {
   return exit_code == TOOL_OK ? tool_window_init(window) : exit_code;
 }
 
-/* Each worker gets its share where prompts are few. */
+/* Runs all prompts. If they are few, each worker gets its share. */
 static int run_prompts(writer *w, size_t batch, bool is_shown) {
   tool_window *window = &w->window;
   tool_window_fill(window, true);

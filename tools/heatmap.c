@@ -10,8 +10,8 @@
 #include <png.h>
 #endif
 
-enum { GAP = 8, LETTER = 7 };      /* pixels between the maps of a PNG file; of a letter of 12 pixels, about */
-static const double LEAST = 0.004; /* a number below draws nothing in an SVG file */
+enum { GAP = 8, LETTER = 7 };      /* pixels between the maps of a PNG file; about the width of a letter of 12 pixels */
+static const double LEAST = 0.004; /* smaller numbers draw nothing in an SVG file */
 
 void tool_svg_text(const char *text, FILE *file) {
   for (; *text; text++) {
@@ -50,7 +50,7 @@ void tool_svg_short(const char *text, size_t most, FILE *file) {
     letters += begins;
     copy[n] = text[n];
   }
-  if (text[n]) /* the last letter makes place for three dots */
+  if (text[n]) /* the last letter is replaced by three dots */
     while (n > 0 && ((unsigned char)copy[--n] & 0xc0) == 0x80) continue;
   snprintf(copy + n, sizeof copy - n, "%s", text[n] ? "\xe2\x80\xa6" : "");
   tool_svg_text(copy, file);
@@ -79,7 +79,7 @@ int tool_svg_check(const char *command, const char *option, const char *path) {
                           path ? path : "none");
 }
 
-/* The root element, what `put` draws, and the style that comes with vkformer. */
+/* Puts `picture` into the shipped frame: the root element with its style. */
 int tool_svg_write(const char *path, double width, double height, const char *picture) {
   static const char box[] = "viewBox=\"0 0 0 0\"", place[] = "<!-- picture -->\n";
   char *text = NULL, *frame = tool_read_shipped("tools/attention.svg");
@@ -108,7 +108,7 @@ int tool_svg_write(const char *path, double width, double height, const char *pi
 
 /* ---- PNG --------------------------------------------------------------------------------------------------------- */
 
-/* Makes room for width x height pixels; what is new is white. */
+/* Makes room for width x height pixels; new pixels are white. */
 static int grow(tool_png *png, size_t width, size_t height) {
   if (width < png->width) width = png->width;
   if (height < png->height) height = png->height;

@@ -1,4 +1,4 @@
-/* info: prints what a model folder holds, the shapes of one pass, and its plan. */
+/* info: prints the content of a model folder, the shapes of one pass, and its plan. */
 #include <string.h>
 #include <vkformer/lab.h>
 
@@ -6,7 +6,7 @@
 
 enum { DEFAULT_LENGTH = 16 };
 
-/* 7643136 as "7,643,136" in `text`. */
+/* Writes 7643136 as "7,643,136" to `text`. */
 static const char *grouped(uint64_t number, char text[32]) {
   char digits[24];
   int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)number), at = 0;
@@ -45,7 +45,7 @@ static void print_summary(const char *folder, const vkf_model_info *m, const vkf
   if (m->n_labels) printf("  labels          %s\n", grouped(m->n_labels, a));
 }
 
-/* rank extents, the zeros at the end left out. */
+/* Prints extents without the zeros at the end. */
 static void print_shape(const char *name, size_t n0, size_t n1, size_t n2, size_t n3) {
   printf("  %-28s [%zu,%zu", name, n0, n1);
   if (n2) printf(",%zu", n2);
@@ -53,7 +53,7 @@ static void print_shape(const char *name, size_t n0, size_t n1, size_t n2, size_
   puts("]");
 }
 
-/* A number of config.json, which the library has read: the first key that is there, else `usual`. */
+/* Returns a number of config.json, which the library has accepted: the first key that is there, else `usual`. */
 static size_t config_size(const json_t *config, const char *key, const char *other, size_t usual) {
   const json_t *value = json_object_get(config, key);
   if (!json_is_integer(value)) value = json_object_get(config, other);
@@ -115,7 +115,7 @@ static int print_plan(tool_session *session, size_t batch, size_t length) {
   return TOOL_OK;
 }
 
-/* Where there is no Vulkan device, the plan is that of the scalar path. */
+/* Opens the model, on the scalar path if there is no Vulkan device; the plan is then that of the scalar path. */
 static int open_model(tool_session *session, const tool_args *args, const char *folder) {
   size_t n = 0;
   const char *device = args->device;

@@ -1,10 +1,10 @@
-/* init: a model folder of random weights. */
+/* init: makes a model folder with random weights. */
 #include <string.h>
 #include <vkformer/lab.h>
 
 #include "program.h"
 
-/* By the names of --weights, or by those of transformers. */
+/* Accepts the names of --weights and those of transformers. */
 static int find_dtype(const char *name, vkf_dtype *out) {
   static const struct {
     const char *name, *other;

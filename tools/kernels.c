@@ -1,4 +1,4 @@
-/* kernels: the variants of an op, which of them fit a problem on a device, how they rank, and why. */
+/* kernels: lists the variants of an op: which of them fit a problem on a device, how they rank, and why. */
 #include <stdlib.h>
 #include <string.h>
 #include <vkformer/lab.h>
@@ -21,7 +21,7 @@ typedef struct listing {
   size_t n, capacity;
 } listing;
 
-/* One problem of each form, where none is given. */
+/* One problem of each form, used if none is given. */
 static const char *const usual[] = {"matmul:128,512,512", "attention:128,128,8,64", "norm:128,512",
                                     "log_softmax:4,8000", "top_k:4,8000,8"};
 
@@ -46,7 +46,7 @@ static void on_kernel(void *user, const vkf_kernel_info *k) {
   if (l->n == l->capacity) {
     size_t capacity = l->capacity ? 2 * l->capacity : 64;
     kernel *grown = realloc(l->kernels, capacity * sizeof *grown);
-    if (!grown) return; /* the rows of the table are then too few; JSON has them */
+    if (!grown) return; /* the table then lacks rows; JSON has them */
     l->kernels = grown;
     l->capacity = capacity;
   }
@@ -62,7 +62,8 @@ static void on_kernel(void *user, const vkf_kernel_info *k) {
   snprintf(to->why, sizeof to->why, "%s", k->reason ? k->reason : k->why ? k->why : "");
 }
 
-/* Ranked ones by rank, then what fits with another packing, then what does not fit; the table's order within each. */
+/* Orders ranked kernels by rank, then those that fit with another packing, then those that do not fit; ties keep the
+ * table's order. */
 static int before(const void *a, const void *b) {
   const kernel *x = a, *y = b;
   uint32_t i = x->rank ? x->rank : 0x10000u + !x->candidate + 2u * !x->fits;
@@ -102,7 +103,7 @@ static void on_compiled(void *user, const vkf_compiled_kernel *k) {
   bench_statistics_print(&told, stdout);
 }
 
-/* problem NULL: the ops whose problems have no text. */
+/* problem NULL: the ops whose problems cannot be written as a text. */
 static int compile_problem(compiling *c, const char *problem) {
   vkf_status status = vkf_device_compile(c->session->device, problem, on_compiled, c);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(c->session, status, problem);
@@ -119,7 +120,7 @@ static int list_problem(tool_session *session, const tool_args *args, const char
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
-/* Those that were asked for, else the usual ones. */
+/* Finds the problems that were asked for, else the usual ones. */
 static size_t find_problems(const tool_args *args, const char *problems[MAX_PROBLEMS]) {
   size_t n = 0;
   for (size_t i = 0; i < args->problems.n && n < MAX_PROBLEMS; i++) problems[n++] = args->problems.at[i];

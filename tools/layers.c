@@ -1,6 +1,5 @@
-/* layers: what happens to a text from layer to layer: what each layer would say next if it were the last one
- * (nostalgebraist 2020, "interpreting GPT: the logit lens"), and the norms of the states.
- */
+/* layers: shows what each layer would predict next if it were the last one (nostalgebraist 2020, "interpreting GPT: the
+ * logit lens"), and the norms of the states. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
@@ -12,7 +11,7 @@
 
 enum { MARGIN = 12, HEADING = 34, LEFT = 76, CELL_WIDTH = 84, CELL_HEIGHT = 24, LABEL = 22, MAX_TOP = 100 };
 
-/* A number, or guesses, for each layer and position; "layer 0" are the embeddings. */
+/* A number, or guesses, for each layer and position; layer 0 is the embeddings. */
 typedef struct table {
   const char *kind; /* "encoder", "decoder", or "self" of a model with one stack */
   const tool_tokens *columns;
@@ -30,7 +29,7 @@ static void table_finish(table *t) {
 
 /* ---- what is in the cells ---------------------------------------------------------------------------------------- */
 
-/* The states or logits of layer i; NULL: there are no more layers. */
+/* Returns the states or logits of layer i; NULL: there are no more layers. */
 static const vkf_array *find_row(const vkf_result *pass, const char *name, size_t i, const char *last) {
   char numbered[64];
   snprintf(numbered, sizeof numbered, "%s.%zu", name, i);
@@ -49,7 +48,7 @@ static bool table_init(table *t, const vkf_result *pass, const char *name, const
   return t->numbers && t->ids;
 }
 
-/* The `top` largest of logits [n], of equals the lower id first, and their probabilities. */
+/* Finds the `top` largest of logits [n] and their probabilities; the lower id wins a tie. */
 static void best_of(const float *logits, size_t n, size_t top, int32_t *ids, double *probabilities) {
   double sum = 0;
   size_t found = 0;
@@ -99,7 +98,7 @@ static int make_norms(const tool_attended *a, const char *name, table *t) {
 
 /* ---- as text and as JSON ----------------------------------------------------------------------------------------- */
 
-/* Control characters as \xNN. */
+/* Prints control characters as \xNN. */
 static void print_token(const char *token) {
   putchar('"');
   for (; *token; token++)
@@ -149,7 +148,7 @@ static json_t *table_json(const table *t) {
 
 /* ---- as a picture ------------------------------------------------------------------------------------------------ */
 
-/* What is shown when the pointer is on a cell. */
+/* Writes the text that is shown when the pointer is on a cell. */
 static void put_title(const table *t, size_t r, size_t c, FILE *file) {
   const size_t i = r * t->columns->n + c;
   fprintf(file, "layer %zu, position %zu \"", r, c);
@@ -180,7 +179,7 @@ static void put_cell(const table *t, size_t r, size_t c, double most, double top
   tool_svg_end_cell(&cell, file);
 }
 
-/* Below `top`; *top: where the next one may begin. */
+/* Draws a table below *top, and moves *top to where the next one may begin. */
 static void put_table(const table *t, double *top, FILE *file) {
   const size_t n = t->columns->n;
   double most = t->top ? 1 : 1e-30;

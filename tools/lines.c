@@ -54,7 +54,7 @@ int tool_rules_check(const tool_args *args) {
   return TOOL_OK;
 }
 
-/* Only a folder with a config.json is a model's: a text may well be the name of another folder. */
+/* Requires a config.json, because a text may well be the name of some other folder. */
 static bool is_model_folder(const char *text) {
   char path[4096];
   struct stat found;
@@ -150,7 +150,7 @@ static void show_progress(tool_lines *l) {
                   (double)l->n_printed / (tool_seconds() - l->start));
 }
 
-/* Works on the lines that have come, and prints what they give. */
+/* Processes the lines that have arrived and prints their results. */
 static int flush(tool_lines *l) {
   const char **texts = calloc(l->n, sizeof *texts);
   size_t n = 0;
@@ -181,7 +181,7 @@ static int flush(tool_lines *l) {
   return exit_code == TOOL_OK ? tool_flush() : exit_code;
 }
 
-/* Takes in bytes [size] as the next line. */
+/* Adds bytes [size] as the next line. */
 static int add(tool_lines *l, const char *bytes, size_t size) {
   if (l->n_read++ == 0 || l->texts) tool_drop_bom(&bytes, &size);
   if (l->n == l->capacity) {
@@ -204,7 +204,7 @@ static int add(tool_lines *l, const char *bytes, size_t size) {
     int exit_code = tool_copy(reason, &line->skipped);
     return exit_code == TOOL_OK && l->n == l->window ? flush(l) : exit_code;
   }
-  l->n--; /* what is before it is worked on all the same */
+  l->n--; /* the lines before it are processed all the same */
   int flushed = l->n > 0 ? flush(l) : TOOL_OK;
   int refused = refuse(l, line, reason);
   line_finish(line);
@@ -213,7 +213,7 @@ static int add(tool_lines *l, const char *bytes, size_t size) {
 
 /* ---- all lines --------------------------------------------------------------------------------------------------- */
 
-/* Takes in every line. Where no further one has come yet, those that have are worked on. */
+/* Reads every line. If no further one has arrived yet, processes those that have. */
 static int read_lines(tool_lines *l) {
   tool_source source;
   int exit_code = tool_source_open(&source, NULL, l->texts, l->n_texts);

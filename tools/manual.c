@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What is written of one file: commands [n], or of man pages command 0 alone. topics: of the program's page. */
+/* The content of one file: commands [n], or for a man page command 0 alone. topics: for the program's page. */
 typedef struct manual {
   const tool_command *const *commands;
   size_t n;
@@ -34,7 +34,7 @@ static bool has_value(const tool_option *option) {
 
 /* ---- man pages --------------------------------------------------------------------------------------------------- */
 
-/* Text for roff: nothing in it is a request or a hyphen that may break. */
+/* Writes text for roff, escaped so that nothing is a request or a hyphen at which a line may break. */
 static void put_roff(const char *text, FILE *file) {
   bool begins = true;
   for (; *text; text++) {
@@ -103,7 +103,8 @@ static void put_command_page(const manual *m) {
   fputs(".SH SEE ALSO\n.BR vkformer (1)\n", m->file);
 }
 
-/* A topic behind its title: lines "  NAME   meaning", whose meaning may go on in the next line, and sentences. */
+/* Writes a topic after its title: lines "  NAME   meaning", whose meaning may continue on the next line, and
+ * sentences. */
 static void put_topic(char *text, FILE *file) {
   char *rest = NULL;
   strtok_r(text, "\n", &rest);
@@ -172,7 +173,7 @@ static void put_bash(const manual *m) {
 
 /* ---- zsh and fish ------------------------------------------------------------------------------------------------ */
 
-/* The first line of a help text, without what the shell would read as a sign. */
+/* Writes the first line of a help text, without characters that are special to the shell. */
 static void put_line(const char *help, const char *signs, FILE *file) {
   for (; *help; help++) {
     if (*help == '\n')

@@ -16,7 +16,7 @@ typedef struct mask {
   char params[64]; /* of the op */
 } mask;
 
-/* The weights [n_queries][n_keys] in *out, which is to be destroyed. */
+/* Computes the weights [n_queries][n_keys] into *out; destroy it. */
 static int run_mask(tool_session *session, const mask *m, size_t n_keys, vkf_result **out) {
   static float zeros[MAX_LENGTH];
   int32_t keep[MAX_LENGTH];
@@ -28,7 +28,7 @@ static int run_mask(tool_session *session, const mask *m, size_t n_keys, vkf_res
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
-/* The map with its headings; rows of cells count from `row`. */
+/* Draws a map with its headings; rows of cells count from `row`. */
 static void put_mask(const mask *m, const float *weights, size_t n_keys, double x, double y, size_t row, size_t column,
                      FILE *file) {
   fprintf(file, "<text class=\"title\" x=\"%.6g\" y=\"%.6g\">%s</text>\n", x, y + 18, m->name);
@@ -59,7 +59,7 @@ static void put_mask(const mask *m, const float *weights, size_t n_keys, double 
   }
 }
 
-/* How wide a map is with the lines above it. */
+/* Returns the width of a map with the lines above it. */
 static double side_of(size_t n_keys) {
   return fmax(LEFT + (double)n_keys * CELL, LEAST) + 3 * MARGIN;
 }

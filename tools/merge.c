@@ -25,7 +25,7 @@ static int by_part(const void *a, const void *b) {
   return x->journal.shard.part < y->journal.shard.part ? -1 : x->journal.shard.part > y->journal.shard.part;
 }
 
-/* output: what will be written, which neither the part nor its journal may be. */
+/* Reads the journal of a part. output: the file to write, which may be neither the part nor its journal. */
 static int read_part(shard_file *f, const char *path, const char *output) {
   char journal[4200];
   f->path = path;
@@ -42,7 +42,7 @@ static int read_part(shard_file *f, const char *path, const char *output) {
                           f->journal.shard.part, f->journal.shard.of, f->journal.last.lines);
 }
 
-/* Files [n] in the order of their shards: all of one corpus, none missing, none twice. */
+/* Checks files [n], sorted by shard: all of one corpus, none missing, none twice. */
 static int check(const shard_file *files, size_t n) {
   const tool_journal *first = &files[0].journal;
   size_t next = 1;
@@ -86,8 +86,8 @@ static int changed(const shard_file *f) {
                     f->journal.last.text, (unsigned long long)f->lines.hash);
 }
 
-/* What the shard has for line `number` of the corpus, from 0: a line, or a list of the best translations, in which each
- * line begins with the number. */
+/* Writes the shard's output for line `number` of the corpus, from 0: a line, or an n-best list, in which each line
+ * begins with the number. */
 static int put_next(shard_file *f, unsigned long long number, tool_sink *out) {
   char begin[32];
   const size_t n_begin = (size_t)snprintf(begin, sizeof begin, "%llu ||| ", number);
@@ -101,7 +101,7 @@ static int put_next(shard_file *f, unsigned long long number, tool_sink *out) {
   return exit_code;
 }
 
-/* Line after line, of each shard in turns. */
+/* Writes all lines, from each shard in turn. */
 static int put_together(shard_file *files, size_t n, tool_sink *out) {
   const unsigned long long lines = files[0].journal.last.lines;
   int exit_code = TOOL_OK;
@@ -114,7 +114,7 @@ static int put_together(shard_file *files, size_t n, tool_sink *out) {
   return exit_code == TOOL_OK ? tool_sink_write(out, lines, 0) : exit_code;
 }
 
-/* Whether each file is what was written. */
+/* Checks that no file has changed since it was written. */
 static int look_through(shard_file *files, size_t n) {
   int exit_code = TOOL_OK;
   for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
@@ -126,7 +126,7 @@ static int look_through(shard_file *files, size_t n) {
   return exit_code;
 }
 
-/* A name beside the file, under which it is written; "": it is written as it is (standard output, a pipe, a link). */
+/* Chooses a name beside the file for writing it; "": it is written directly (standard output, a pipe, a link). */
 static int choose_name(const char *path, char *out, size_t size) {
   struct stat facts;
   out[0] = 0;
@@ -163,7 +163,7 @@ static int write_merged(shard_file *files, size_t n, const char *path) {
     unlink(journal);
     return exit_code;
   }
-  snprintf(journal, sizeof journal, "%s.journal", path); /* of a shard that the file was before */
+  snprintf(journal, sizeof journal, "%s.journal", path); /* left if the file was a shard before */
   unlink(journal);
   return TOOL_OK;
 }

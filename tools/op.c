@@ -16,8 +16,8 @@ static bool is_part(const char *name) {
          tool_ends_with(name, ".error");
 }
 
-/* The arrays in the order in which they were computed; exact values and bounds as one number. TOOL_WRONG where one is
- * over its bound. */
+/* Prints the arrays in the order in which they were computed, with one number for exact values and bounds. TOOL_WRONG
+ * if one is over its bound. */
 static int print_trace(const vkf_result *result) {
   int exit_code = TOOL_OK;
   for (size_t i = 0; i < vkf_result_count(result); i++) {
@@ -40,7 +40,7 @@ static int print_trace(const vkf_result *result) {
   return exit_code;
 }
 
-/* TOOL_WRONG, if a result has a NaN or an infinity. */
+/* TOOL_WRONG if a result has a NaN or an infinity. */
 static int check_finite(const vkf_result *result) {
   for (size_t i = 0; i < vkf_result_count(result); i++) {
     const vkf_array *a = vkf_result_at(result, i);

@@ -19,7 +19,7 @@ static void picture_finish(tool_picture *p) {
   free(p->ids);
 }
 
-/* Puts it into its place; the last one of too many is left out. */
+/* Inserts a picture by line number; the last one of too many is left out. */
 static void insert(tool_pictures *p, const tool_picture *picture) {
   size_t at = p->n++;
   for (; at > 0 && p->at[at - 1].number > picture->number; at--) p->at[at] = p->at[at - 1];

@@ -1,4 +1,4 @@
-/* positions: the sinusoids that many models add to their embeddings, as a picture. */
+/* positions: draws the sinusoids that many models add to their embeddings. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
@@ -8,8 +8,8 @@
 
 enum { MAX_CELLS = 65536, MARGIN = 12, HEADING = 52, LEFT = 52, SIDE = 768 };
 
-/* [length][width] from 0 to 1: sines in even columns and cosines in odd ones (Vaswani et al. 2017, section 3.5), halved
- * and raised. */
+/* Returns [length][width] from 0 to 1: sines in even columns and cosines in odd ones (Vaswani et al. 2017, section
+ * 3.5), mapped by (1 + x) / 2. */
 static float *sinusoids(size_t length, size_t width) {
   float *table = malloc(length * width * sizeof *table);
   for (size_t i = 0; table && i < length * width; i++) {

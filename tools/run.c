@@ -1,10 +1,10 @@
-/* run: one forward pass on given tensors, a text or images. */
+/* run: runs one forward pass on given tensors, a text or images. */
 #include <stdio.h>
 #include <string.h>
 
 #include "program.h"
 
-/* The inputs of the pass, and what they are made of. */
+/* The inputs of the pass, and the owners of their data. */
 typedef struct pass_inputs {
   const vkf_array *arrays;
   size_t n;
@@ -14,7 +14,7 @@ typedef struct pass_inputs {
   int32_t start;
 } pass_inputs;
 
-/* The id with which a target begins; `transformer` begins with bos_token_id where it has no other. */
+/* Finds the id with which a target begins; family `transformer` uses bos_token_id if it has no other. */
 static int find_start(const char *folder, const vkf_model_info *info, int32_t *out) {
   json_t *id = tool_config_value(NULL, folder, "decoder_start_token_id");
   if (!id && strcmp(info->family, "transformer") == 0) id = tool_config_value(NULL, folder, "bos_token_id");
@@ -26,8 +26,8 @@ static int find_start(const char *folder, const vkf_model_info *info, int32_t *o
                             folder);
 }
 
-/* The ids of --text, and behind an encoder the one id that a target begins with, unless the library makes the target of
- * the text. */
+/* Tokenizes --text and adds, for an encoder-decoder, a target of just the start id, unless the library makes the target
+ * from the text. */
 static int read_text(tool_session *session, const tool_args *args, pass_inputs *in) {
   vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(session->model, &info);
@@ -56,7 +56,7 @@ static int read_inputs(tool_session *session, const tool_args *args, pass_inputs
   return TOOL_OK;
 }
 
-/* Exactly one of --inputs, --text and --image, and --outputs. */
+/* Requires exactly one of --inputs, --text and --image, and --outputs. */
 static int check_args(const tool_args *args) {
   const int n_kinds = (args->inputs != NULL) + (args->prompts.n > 0) + (args->images.n > 0);
   if (n_kinds == 0) return tool_usage_error("run", "expected --inputs FILE or --text TEXT, found no --inputs");
@@ -68,7 +68,7 @@ static int check_args(const tool_args *args) {
   return args->outputs ? TOOL_OK : tool_usage_error("run", "expected --outputs FILE, found no --outputs");
 }
 
-/* Tensors that the model does not use may be a sign that the folder is not what its config.json says. */
+/* Warns about unused tensors: they may show that the folder is not what its config.json says. */
 static void list_unused(const tool_session *session) {
   enum { SHOWN = 3 };
   vkf_model_info info = {VKF_MODEL_INFO_INIT};

@@ -1,4 +1,4 @@
-/* score: how probable a model finds given translations. */
+/* score: prints how probable given translations are for a model. */
 
 #include "commands.h"
 #include "source.h"
@@ -24,7 +24,7 @@ static int print_json(const scores *s, size_t i, double score, const int32_t *id
                                         "target", s->targets.at[i], "score", tool_json_real(score), "tokens", tokens));
 }
 
-/* Pairs [first, first + n). */
+/* Scores pairs [first, first + n). */
 static int score_batch(scores *s, size_t first, size_t n) {
   vkf_result *result = NULL;
   const vkf_status status = vkf_session_score(s->session.run, (const char *const *)s->sources.at + first,

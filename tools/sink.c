@@ -19,11 +19,11 @@
 
 static const char head[] = "vkformer-journal/2";
 enum { BLOCK = 1 << 16 };
-#define SECONDS 0.2 /* a block is written after so long, however small it is */
+#define SECONDS 0.2 /* a block is written after this time, however small it is */
 
 /* ---- the journal ------------------------------------------------------------------------------------------------- */
 
-/* One line of it; false: it is none. */
+/* Parses one line; false: it is no record. */
 static bool read_record(tool_journal *j, const char *line, size_t number) {
   tool_record r = {0};
   int end = 0;
@@ -89,7 +89,7 @@ static int choose_packing(tool_sink *s) {
   return TOOL_OK;
 }
 
-/* Whether the file begins with the text of the last record. A kill may have left more behind it. */
+/* Checks that the file begins with the text of the last record. A kill may have left more after it. */
 static int check_text(const tool_sink *s) {
   tool_source written;
   const char *line = "";
@@ -104,7 +104,7 @@ static int check_text(const tool_sink *s) {
   return exit_code;
 }
 
-/* Goes on behind the last record. */
+/* Continues after the last record. */
 static int go_on(tool_sink *s, const tool_journal *j, unsigned long long work, tool_shard shard) {
   struct stat facts;
   if (j->shard.part != shard.part || j->shard.of != shard.of)
@@ -193,7 +193,7 @@ int tool_sink_open(tool_sink *s, const char *path, bool resumes, unsigned long l
   const int exit_code = choose_packing(s);
   if (exit_code != TOOL_OK || stat(path, &facts) != 0 || S_ISREG(facts.st_mode))
     return exit_code == TOOL_OK ? open_file(s, resumes, work, shard, is_done) : exit_code;
-  s->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC); /* a pipe or a device: nothing of it can be taken back */
+  s->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC); /* a pipe or a device: nothing can be taken back */
   return s->fd >= 0 ? TOOL_OK : tool_error("%s: cannot be written: %s", path, strerror(errno));
 }
 
@@ -216,7 +216,7 @@ bool tool_sink_is_due(const tool_sink *s) {
   return s->size > 0 && (!s->path || s->size >= BLOCK || tool_seconds() - s->written > SECONDS);
 }
 
-/* The block as a member of its own of a compressed file; NULL: out of memory. To free. */
+/* Compresses the block as a member (or frame) of its own, to free(); NULL: out of memory. */
 static char *pack(const tool_sink *s, size_t *size) {
   char *packed = NULL;
 #ifdef VKF_HAS_ZLIB
@@ -239,7 +239,7 @@ static char *pack(const tool_sink *s, size_t *size) {
     const size_t most = ZSTD_compressBound(s->size);
     packed = malloc(most);
     if (packed) *size = ZSTD_compress(packed, most, s->text, s->size, ZSTD_CLEVEL_DEFAULT);
-    if (packed && ZSTD_isError(*size)) { /* it has no memory for its tables */
+    if (packed && ZSTD_isError(*size)) { /* out of memory for its tables */
       free(packed);
       packed = NULL;
     }
@@ -282,7 +282,7 @@ int tool_sink_write(tool_sink *s, size_t lines, uint64_t source) {
 int tool_sink_end(tool_sink *s, size_t lines, uint64_t source, bool keeps_journal) {
   if (!s->path || s->journal < 0) return TOOL_OK;
   int exit_code = begin(s);
-  if (exit_code == TOOL_OK && s->packing && s->at.bytes == 0) exit_code = write_block(s); /* no line is a file, too */
+  if (exit_code == TOOL_OK && s->packing && s->at.bytes == 0) exit_code = write_block(s); /* even if it is empty */
   if (exit_code != TOOL_OK) return exit_code;
   s->at.lines = lines;
   s->at.source = source;

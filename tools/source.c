@@ -42,7 +42,7 @@ static int cannot(const tool_source *s, const char *why) {
   return tool_error("%s: cannot be read: %s", s->name, why);
 }
 
-/* What compressed the file that is at its beginning, or NULL. */
+/* Returns what compressed the file, or NULL. The file must be at its beginning. */
 static const char *packing_of(int fd) {
   char first[8] = {0};
   const ssize_t n = pread(fd, first, sizeof first, 0); /* fails on a pipe */
@@ -113,7 +113,7 @@ static const char *unpack_zstd(tool_source *s, char *out, size_t size, size_t *n
 }
 #endif
 
-/* Decompresses *n bytes of what was read. Returns why it cannot go on behind them, or NULL. */
+/* Decompresses *n bytes of what was read. Returns why it cannot continue after them, or NULL. */
 static const char *unpack(tool_source *s, char *out, size_t size, size_t *n) {
 #ifdef VKF_HAS_ZLIB
   if (s->gz) return unpack_gzip(s, out, size, n);
@@ -125,7 +125,7 @@ static const char *unpack(tool_source *s, char *out, size_t size, size_t *n) {
   return "it is compressed";
 }
 
-/* As read(), but a signal does not end it. */
+/* As read(), but repeats it after a signal. */
 static ssize_t read_some(const tool_source *s, char *out, size_t size) {
   ssize_t got;
   do got = read(s->fd, out, size);

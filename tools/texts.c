@@ -19,7 +19,7 @@ static utf8proc_ssize_t decode(const char *text, size_t size, utf8proc_int32_t *
   return utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, code);
 }
 
-/* Where the first byte is that makes no UTF-8, or `size`; a zero byte counts as one. */
+/* Returns the offset of the first byte that is zero or not UTF-8, or `size`. */
 static size_t fault_at(const char *text, size_t size) {
   size_t at = 0;
   utf8proc_int32_t code;

@@ -1,4 +1,4 @@
-/* tokenize: texts to token ids and back, a line each, so that either way can be piped into the other. */
+/* tokenize: converts texts to token ids and back, a line each, so that either output can be piped into the other. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static int encode(job *j, const char *text) {
 
 /* ---- ids to text ------------------------------------------------------------------------------------------------- */
 
-/* Appends the ids of a text that white space or commas separate; *bad: where one is none, else NULL. */
+/* Appends the ids of a text, separated by white space or commas; *bad: the first word that is no id, else NULL. */
 static int parse_ids(const char *text, int32_t **ids, size_t *n, const char **bad) {
   static const char between[] = " \t\r\n,";
   *bad = NULL;
@@ -93,7 +93,7 @@ static int decode(job *j, const int32_t *ids, size_t n) {
   return exit_code;
 }
 
-/* All arguments are the ids of one text. */
+/* Decodes all arguments as the ids of one text. */
 static int decode_arguments(job *j) {
   int32_t *ids = NULL;
   size_t n = 0;

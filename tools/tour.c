@@ -1,6 +1,6 @@
 /* tour: the worked examples, properties and concepts of the Transformer, computed on a device and compared.
  *
- * Invariant: the last line is `N of N reproduced` over all devices, and the exit code is 0 only where both are equal.
+ * Invariant: the last line is `N of M reproduced` over all devices, and the exit code is 0 only if N equals M.
  */
 #include "tour.h"
 
@@ -83,7 +83,7 @@ int tour_set(tour *t, const char *name, const vkf_array *array, float *errors) {
     return tool_error("out of memory");
   }
   strcpy(copy, name);
-  *v = (tour_value){copy, *array, errors, t->values}; /* the newest of a name is found first */
+  *v = (tour_value){copy, *array, errors, t->values}; /* the newest value of a name is found first */
   t->values = v;
   return TOOL_OK;
 }
@@ -164,7 +164,7 @@ static int run_topic(tour *t, const json_t *topic) {
   return exit_code;
 }
 
-/* A step that cannot be done counts as a check that fails, and the tour goes on with the next topic. */
+/* Tours one device. A step that cannot be done counts as a failed check, and the next topic follows. */
 static int tour_device(void *user, tool_session *session, const char *device) {
   tour *t = user;
   int exit_code = tool_session_open_device(session, device);

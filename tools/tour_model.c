@@ -1,4 +1,4 @@
-/* tour_model: the steps of a topic that a whole model takes, the one that comes with vkformer.
+/* tour_model: the steps of a topic that run a whole model, the one that comes with vkformer.
  *
  *   {"model": "tokenize", "text": ...}     ids and pieces; back together they are the text
  *   {"model": "translate", "text": ..., "config": {...}, "expect_text": ...}
@@ -25,7 +25,7 @@ static int failed(tour *t, vkf_status status) {
   return status == VKF_OK ? TOOL_OK : tool_session_fail(&t->session, status, t->model);
 }
 
-/* The text of one id, in `piece`. */
+/* Writes the text of one id to `piece`. */
 static void piece_of(tour *t, int32_t id, char *piece, size_t size) {
   vkf_result *text = NULL;
   snprintf(piece, size, "<%d>", (int)id);
@@ -35,7 +35,7 @@ static void piece_of(tour *t, int32_t id, char *piece, size_t size) {
   vkf_result_destroy(&text);
 }
 
-/* Without the space that a detokenizer of pieces begins with. */
+/* Skips the space with which a detokenizer of pieces begins. */
 static const char *trimmed(const char *text) {
   return text + (text[0] == ' ');
 }
@@ -94,7 +94,7 @@ static int model_translate(tour *t, const json_t *step) {
   return exit_code;
 }
 
-/* Each seed twice. */
+/* Samples with each seed twice. */
 static int model_sample(tour *t, const json_t *step) {
   const json_t *seeds = json_object_get(step, "seeds"), *expect = json_object_get(step, "expect");
   int exit_code = TOOL_OK;
@@ -118,7 +118,7 @@ static int model_sample(tour *t, const json_t *step) {
   return exit_code;
 }
 
-/* A pass over the source and the target without its last token. source, target: owned by the results. */
+/* Runs a pass over the source and the target without its last token. source, target: owned by the results. */
 static int forced_pass(tour *t, const json_t *step, bool attentions, vkf_result **source, vkf_result **target,
                        vkf_result **out) {
   const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .attentions = attentions};
@@ -163,7 +163,7 @@ static int model_forced(tour *t, const json_t *step) {
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
-/* weights [T][S] of one head, tokens on both sides. */
+/* Prints the weights [T][S] of one head, with tokens on both sides. */
 static void heat_map(tour *t, const float *weights, const int32_t *rows, size_t T, const int32_t *columns, size_t S) {
   static const char shades[] = " .:-=+*#%@";
   char piece[128];
@@ -200,7 +200,7 @@ static json_t *map_labels(tour *t, const int32_t *rows, size_t T, const int32_t 
   return json_pack("{s:o, s:o}", "rows", labels_of(t, rows, T), "columns", labels_of(t, columns, S));
 }
 
-/* How far a computed row of n weights may sum from one: docs/numerics.md, rows of weights. */
+/* Returns how far the sum of a computed row of n weights may be from one (docs/numerics.md, rows of weights). */
 static double row_sum_bound(double n) {
   return 2 * (6 + 5 * log(n) + 7 * n + (n + 1) + 6) * 0x1p-24 * (1 + 1e-3);
 }

@@ -10,9 +10,8 @@
  *   {"fill": NAME, "text": ..., "shape": [...], "value": X}   an array of one number
  *   {"count": [[WHAT, FACTOR, ...], ...]}          sum of products
  *
- * An op and a view take "expect". A text in it is a number as it was printed, "0.244728": off by half a unit of its
- * last digit at most; a number is exact. No step names a tolerance: every value carries the bound of its error.
- */
+ * Ops and views may have "expect". A text in it is a number as it was printed, "0.244728", off by at most half a unit
+ * of its last digit; a number is exact. No step names a tolerance: every value carries the bound of its error. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +31,7 @@ static bool small(const vkf_array *a) {
   return tool_array_elements(a) <= 144;
 }
 
-/* One value against what it should be. */
+/* A comparison of one value with what it should be. */
 typedef struct comparison {
   const vkf_array *got;
   const float *errors;
@@ -41,7 +40,7 @@ typedef struct comparison {
   double worst, allowed; /* the largest of each */
 } comparison;
 
-/* A number as it was printed, and half a unit of its last digit. */
+/* Returns a number as it was printed, and half a unit of its last digit. */
 static double printed_number(const char *text, double *half) {
   const char *point = strchr(text, '.'), *exponent = strpbrk(text, "eE"),
              *end = exponent ? exponent : text + strlen(text);
@@ -66,7 +65,7 @@ static void compare_leaves(const json_t *expect, comparison *c) {
   c->n++;
 }
 
-/* The first elements of a longer result may be expected alone. */
+/* "expect" may have only the first elements of a longer result. */
 int tour_expect(tour *t, const json_t *step, const char *name, const vkf_array *got, const float *errors) {
   const json_t *expect = json_object_get(step, "expect");
   comparison c = {.got = got, .errors = errors, .passed = true};
@@ -121,7 +120,7 @@ static int run_on(tour *t, vkf_device *device, const json_t *step, vkf_result **
   return TOOL_OK;
 }
 
-/* The element where the device is farthest from exact, with all that is known about it. */
+/* Shows the element at which the device is farthest from exact, with all that is known about it. */
 static void compare(tour *t, const char *name, const vkf_array *got, const vkf_array *ref, const vkf_result *result,
                     const char *output) {
   char key[128];
@@ -202,7 +201,7 @@ static int step_op(tour *t, const json_t *step) {
 
 /* ---- inputs and checks ------------------------------------------------------------------------------------------- */
 
-/* What float32 makes of the numbers of the file. */
+/* Computes the errors of rounding the file's numbers to float32. */
 static void rounding_errors(const json_t *value, const vkf_array *a, float *errors, size_t *at) {
   if (json_is_array(value)) {
     for (size_t i = 0; i < json_array_size(value); i++) rounding_errors(json_array_get(value, i), a, errors, at);
@@ -236,7 +235,7 @@ static int step_let(tour *t, const json_t *step) {
   return tool_error("out of memory");
 }
 
-/* An array of the same number everywhere. */
+/* Makes an array of one number. */
 static int step_fill(tour *t, const json_t *step) {
   const json_t *list = json_object_get(step, "shape"), *value = json_object_get(step, "value");
   size_t shape[VKF_MAX_RANK] = {1}, rank = json_array_size(list), n = 1;
@@ -255,7 +254,7 @@ static int step_fill(tour *t, const json_t *step) {
   return tool_error("out of memory");
 }
 
-/* Two values agree where their errors let them meet. "differ": they are further apart than that. */
+/* Compares two values: they agree if they differ by no more than their errors. "differ": they differ by more. */
 static int step_same(tour *t, const json_t *step) {
   const json_t *names = json_object_get(step, "same");
   const tour_value *a = tour_find(t, json_string_value(json_array_get(names, 0)));

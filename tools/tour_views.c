@@ -1,4 +1,4 @@
-/* tour_views: the same numbers in other places, or each row made one number; their errors are treated alike.
+/* tour_views: moves numbers to other places, or reduces each row to one number; treats their errors alike.
  *
  * transpose; rows ("by": which); columns ("by": the first, and how many); reshape ("by": the shape); join ("of": a
  * list, side by side); row_sums, row_norms. A view with "expect" is printed, under its "equation".
@@ -60,7 +60,7 @@ static int view_reshape(const vkf_array *a, const json_t *list, vkf_array *out) 
   return TOOL_OK;
 }
 
-/* Side by side. */
+/* Joins arrays side by side. */
 static int view_join(tour *t, const json_t *names, bool errors, vkf_array *out) {
   size_t rows = 0, width = 0, at = 0;
   for (int pass = 0; pass < 2; pass++) {
@@ -78,8 +78,8 @@ static int view_join(tour *t, const json_t *names, bool errors, vkf_array *out) 
   return TOOL_OK;
 }
 
-/* Row by row, in double: the sum or the length of a row. A sum of errors bounds the error of the sum, and by the
- * triangle inequality their length that of the length. */
+/* Computes the sum or the length of each row, in double. The sum of the errors bounds the error of the sum and, by the
+ * triangle inequality, their length bounds the error of the length. */
 static int view_fold(const vkf_array *a, bool norms, vkf_array *out) {
   size_t width = last(a), rows = tool_array_elements(a) / width;
   if (tour_make(out, VKF_F32, 1, &rows) != TOOL_OK) return TOOL_FAILED;
@@ -94,7 +94,7 @@ static int view_fold(const vkf_array *a, bool norms, vkf_array *out) {
   return TOOL_OK;
 }
 
-/* The view of the values, or of their errors. */
+/* Makes the view of the values, or of their errors. */
 static int view(tour *t, const json_t *step, bool errors, vkf_array *out) {
   const char *kind = tour_text(step, "view", "");
   const json_t *of = json_object_get(step, "of"), *by = json_object_get(step, "by");

@@ -58,7 +58,7 @@ static int render(void *user, tool_entry *e, const vkf_result *result, size_t *n
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* FILE, or FILE,FIRST,BEST. */
+/* Parses FILE, or FILE,FIRST,BEST. */
 static int parse_shortlist(translation *t) {
   const char *text = t->lines.args->shortlist;
   if (!text) return TOOL_OK;
@@ -77,7 +77,7 @@ static int parse_shortlist(translation *t) {
   return tool_check_input("shortlist", t->list_file);
 }
 
-/* Whether --align-heads says which: all, auto:FILE, or pairs of a layer and a head. */
+/* Whether --align-heads is valid: all, auto:FILE, or pairs of a layer and a head. */
 static bool are_heads(const char *text) {
   unsigned layer, head;
   if (strcmp(text, "all") == 0 || strncmp(text, "auto:", 5) == 0) return true;
@@ -125,7 +125,7 @@ static int is_of_model(const struct dirent *entry) {
   return 0;
 }
 
-/* Adds the bytes of a model's files to a hash, whatever folder they are in. */
+/* Adds the bytes of a model's files to a hash, which does not depend on the folder's name. */
 static int hash_model(const char *folder, uint64_t *hash) {
   struct dirent **entries = NULL;
   char path[sizeof((translation *)0)->folder + sizeof entries[0]->d_name];
@@ -141,13 +141,13 @@ static int hash_model(const char *folder, uint64_t *hash) {
   return exit_code;
 }
 
-/* The file of --align-heads auto:FILE; NULL: the heads are given. */
+/* Returns the file of --align-heads auto:FILE; NULL: the heads are given. */
 static const char *sample_of(const tool_args *args) {
   static const char word[] = "auto:";
   return args->align_heads && !strncmp(args->align_heads, word, strlen(word)) ? args->align_heads + strlen(word) : NULL;
 }
 
-/* Finds on the sample which heads align. */
+/* Finds the heads that align, from the sample. */
 static int choose_heads(translation *t) {
   tool_text_list texts = {0};
   vkf_result *found = NULL;
@@ -170,7 +170,7 @@ static int choose_heads(translation *t) {
   return exit_code;
 }
 
-/* A hash of all that decides what becomes of a line, so that a run is not resumed as another one. */
+/* Hashes everything that determines the output of a line, so that no run is resumed with other options. */
 static int hash_work(const translation *t, unsigned long long *out) {
   const tool_args *a = t->lines.args;
   const char *const all[] = {t->params.config_json,
@@ -207,7 +207,7 @@ static int hash_work(const translation *t, unsigned long long *out) {
   return exit_code;
 }
 
-/* Source, sink and window; *is_done: an earlier run did all. */
+/* Opens source, sink and window; *is_done: an earlier run did everything. */
 static int open_corpus(translation *t, bool *is_done) {
   tool_window *w = &t->window;
   const tool_args *args = t->lines.args;
@@ -235,14 +235,14 @@ static int open_corpus(translation *t, bool *is_done) {
 static int run_lines(translation *t) {
   tool_window *w = &t->window;
   tool_window_fill(w, true);
-  /* A worker more for so many lines that are there, unless more may come. */
+  /* one worker for so many lines that are there; all workers if more may come */
   const size_t each = t->params.batch_size ? t->params.batch_size : LEAST_WORK,
                wanted = (w->n_waiting + each - 1) / each,
                jobs = w->ended && wanted < t->crew.most ? wanted : t->crew.most;
   return tool_window_run(w, &t->crew, jobs);
 }
 
-/* Model folder and configuration. */
+/* Finds the model folder and reads the configuration. */
 static int read_config(translation *t) {
   const tool_args *args = t->lines.args;
   int exit_code = tool_find_model(args, t->folder, sizeof t->folder);
@@ -264,7 +264,7 @@ static int read_config(translation *t) {
   return tool_check_generation(args, t->config, t->folder);
 }
 
-/* Workers, and the short list of their model. */
+/* Opens the workers and the short list of their model. */
 static int open_crew(translation *t) {
   const tool_args *args = t->lines.args;
   const bool is_one = args->n_operands == 1 || args->batch_size == 1;
@@ -298,7 +298,7 @@ static int show_step(void *user, size_t text, int32_t token) {
   return 0;
 }
 
-/* All lines, then the pages that show how they came about. */
+/* Translates all lines, then writes the pages of --beam-tree and --attention. */
 static int translate(translation *t) {
   const tool_args *args = t->lines.args;
   set_params(t);

@@ -25,7 +25,7 @@ void tool_translation_read_config(tool_translation *t, const char *config, const
 
 /* ---- lines in ---------------------------------------------------------------------------------------------------- */
 
-/* --column: what is between tabs. --force-decode: what is behind the last one. */
+/* Takes the text from the column of --column, and the prefix of --force-decode from after the last tab. */
 static int prepare_columns(const tool_translation *t, tool_entry *e) {
   const char *at = e->line, *last = strrchr(e->line, '\t');
   const size_t column = t->args->column ? t->args->column : 1;
@@ -50,7 +50,7 @@ static bool has_zero(const json_t *text) {
   return json_is_string(text) && strlen(json_string_value(text)) != json_string_length(text);
 }
 
-/* --jsonl: the value of a key, and with --force-decode "prefix", which may be absent or null. */
+/* --jsonl: takes the value of a key and, with --force-decode, of "prefix", which may be absent or null. */
 static int prepare_json(const tool_translation *t, tool_entry *e) {
   char why[320], no_json[JSON_ERROR_TEXT_LENGTH + 16] = "";
   const char *key = t->args->jsonl;
@@ -94,7 +94,7 @@ size_t tool_translation_length(const tool_translation *t, const vkf_array *seque
     for (size_t e = 0; e < t->n_end_ids; e++)
       if (ids[i] == t->end_ids[e]) return i;
   size_t n = sequences->shape[1] - 1;
-  while (n > 0 && ids[n] == t->pad_id) n--; /* what was cut: part of a text behind one that has a beginning */
+  while (n > 0 && ids[n] == t->pad_id) n--; /* cut off: part of a text after one that has a prefix */
   return n;
 }
 
@@ -112,7 +112,7 @@ bool tool_translation_is_there(const tool_translation *t, const vkf_result *resu
 
 typedef void (*id_fn)(void *user, int32_t id, float score);
 
-/* The ids of a translation of a line, those of all parts, with their scores (0: there are none). */
+/* Calls call for the ids of a line's translation, in all its parts, with their scores (0: there are none). */
 static void each_id(const tool_translation *t, const vkf_result *result, size_t best, id_fn call, void *user) {
   const vkf_array *sequences = vkf_result_find(result, "sequences");
   const float *scores = vkf_result_f32(result, "token_scores", NULL);
@@ -137,7 +137,7 @@ static void print_score(void *file, int32_t id, float score) {
   fprintf(file, " %.6g", (double)score);
 }
 
-/* What a line gave: its ids, those of all parts, and its score, null if it has several parts. */
+/* Adds the ids of a translation, of all parts, and its score, null if there are several parts. */
 static void add_numbers(const tool_translation *t, const vkf_result *result, size_t best, json_t *to) {
   json_t *ids = json_array(), *score = json_null();
   const vkf_array *sequences = vkf_result_find(result, "sequences");
@@ -149,8 +149,8 @@ static void add_numbers(const tool_translation *t, const vkf_result *result, siz
   json_object_set_new(to, "score", score);
 }
 
-/* The line that came stays as it was written, and what was found is put before its last brace. If it has one of these
- * keys already, the object is written anew. */
+/* Keeps the input line as it was written and inserts `found` before its last brace. If the line has one of these keys
+ * already, writes the object anew. */
 static int set_json(tool_entry *e, json_t *found) {
   const char *key = NULL;
   json_t *value = NULL;
@@ -172,7 +172,7 @@ static int set_json(tool_entry *e, json_t *found) {
   return out && fclose(out) == 0 ? TOOL_OK : tool_error("out of memory");
 }
 
-/* result NULL: the line was not worked on. */
+/* result NULL: the line was not translated. */
 static int render_json(const tool_translation *t, tool_entry *e, const vkf_result *result) {
   json_t *json = e->json          ? json_object()
                  : t->args->jsonl ? json_pack("{s:s}", "line", e->line)
@@ -200,12 +200,12 @@ static int render_json(const tool_translation *t, tool_entry *e, const vkf_resul
   return set_json(e, json);
 }
 
-/* A translation is one line, whatever is in it. */
+/* Writes a translation as one line, whatever is in it. */
 static void add_text(const tool_translation *t, FILE *out, const char *text) {
   for (; *text; text++) fputc(*text == '\n' || *text == '\r' || (t->args->column && *text == '\t') ? ' ' : *text, out);
 }
 
-/* A translation, and behind it what Marian writes for --alignment and --word-scores. */
+/* Writes a translation, followed by what Marian writes for --alignment and --word-scores. */
 static void add_translation(const tool_translation *t, FILE *out, size_t best, const vkf_result *result) {
   add_text(t, out, vkf_result_text(result, best));
   if (t->args->alignment) {
@@ -222,7 +222,7 @@ static void add_to_sum(void *sum, int32_t id, float score) {
   *(double *)sum += (double)score;
 }
 
-/* As Moses and Marian write lists of the best: F0 is the sum of the log-probabilities. */
+/* Writes an n-best list as Moses and Marian do; F0 is the sum of the log-probabilities. */
 static void add_best(const tool_translation *t, FILE *out, size_t number, const vkf_result *result) {
   const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
   for (size_t i = 0; i < t->n_best; i++) {

@@ -27,7 +27,7 @@ typedef struct candidate {
 
 typedef struct problem {
   char text[64];
-  candidate *candidates; /* those that runs may take; the one that they take now first */
+  candidate *candidates; /* kernels that runs may pick; the one that they pick now comes first */
   size_t n;
 } problem;
 
@@ -39,11 +39,11 @@ typedef struct tuning {
   size_t n_problems, n_candidates, n_done;
   double began, seconds, limit;
   double peak_gflops, peak_gbytes; /* the roofs; 0: not measured */
-  double copied_bytes;             /* read and written by what measured the roof of memory */
+  double copied_bytes;             /* read and written by the copies that measured the roof of memory */
   bool failed, wrong;
 } tuning;
 
-enum { HOPELESS = 3 }; /* as many times as long as the best so far: not worth a second run */
+enum { HOPELESS = 3 }; /* a kernel that takes so many times as long as the best is not run again */
 static const double AT_ROOF = 0.9;
 static const double OVER_ROOF = 1.1; /* a kernel that is faster than this share of a roof is not limited by it */
 
@@ -78,7 +78,7 @@ static void on_kernel(void *user, const vkf_kernel_info *kernel) {
   snprintf(c->name, sizeof c->name, "%s", kernel->name);
 }
 
-/* As they rank now; those that read another packing last. */
+/* By current rank; those that read another packing come last. */
 static int by_rank(const void *a, const void *b) {
   const uint32_t x = ((const candidate *)a)->rank - 1, y = ((const candidate *)b)->rank - 1; /* rank 0: the largest */
   return (x > y) - (x < y);
@@ -99,7 +99,7 @@ static int model_problems(tuning *t, bool full) {
   return exit_code;
 }
 
-/* Widths of a small Transformer. */
+/* Adds problems with the widths of a small Transformer. */
 static void usual_problems(tuning *t, bool full) {
   static const unsigned rows[] = {1, 32, 128, 2, 4, 8, 16, 64, 512},
                         widths[][2] = {{512, 512}, {2048, 512}, {512, 2048}};
@@ -121,7 +121,7 @@ static void usual_problems(tuning *t, bool full) {
   }
 }
 
-/* The problems with more than one candidate, and their number. */
+/* Keeps the problems with more than one candidate, and counts the candidates. */
 static int find_candidates(tuning *t) {
   size_t n = t->n_problems;
   problem *all = t->problems;
@@ -178,7 +178,7 @@ static void complain(tuning *t, const char *problem, const tool_measure *m) {
   t->wrong = t->wrong || m->outcome == TOOL_MEASURE_WRONG;
 }
 
-/* The roofs, by the child: what its best runs reach. */
+/* Lets the child measure the roofs: what its best runs reach. */
 static int measure_roofs(tuning *t) {
   tool_measure roofs[] = {
       {.kernel = "fma"}, {.kernel = "multiply-add"}, {.kernel = "copy"}, {.kernel = "read"}, {.kernel = "read-texels"}};
@@ -226,7 +226,8 @@ static int measure(tuning *t, const problem *p, candidate *c) {
   return exit_code;
 }
 
-/* Those that are close to the best one once more, in turns, so that no drift of the machine decides between them. */
+/* Measures the kernels that are close to the best one again, in turns, so that a drift of the machine does not decide
+ * between them. */
 static int run_off(tuning *t, problem *p) {
   enum { MAX = 6 };
   const double close_to = 2;
@@ -290,7 +291,7 @@ static int tune_problem(tuning *t, problem *p) {
   return keep(t, p);
 }
 
-/* Before anything is measured. */
+/* Checks that times can be kept, before anything is measured. */
 static int check_cache(tuning *t) {
   const vkf_status status = vkf_device_store_times(t->session.device, NULL, 0);
   if (status == VKF_OK || (status == VKF_ERROR_FILE && t->args->export_file)) return TOOL_OK;

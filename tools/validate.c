@@ -1,4 +1,4 @@
-/* validate: every op and every node of a model compared with the scalar path, on one device or on all.
+/* validate: compares every op and every node of a model with the scalar path, on one device or on all.
  *
  * Prints a row as soon as it is compared. Invariant: a ratio that is not a number counts as over its bound.
  */
@@ -12,12 +12,12 @@ typedef struct validation {
   tool_session *session;
   json_t *rows; /* all of them */
   char worst_name[256];
-  double worst; /* of the rows; NaN wins */
+  double worst; /* largest ratio of the rows; NaN counts as largest */
   double start;
   bool is_text; /* rows are printed */
 } validation;
 
-/* "" for blocks and nodes, which have none. */
+/* Returns "" for blocks and nodes, which have no format. */
 static const char *format_name(const vkf_validate_row *row) {
   return row->format == VKF_STORAGE_AUTO ? "" : vkf_storage_name(row->format);
 }
@@ -59,7 +59,7 @@ static void on_row(void *user, const vkf_validate_row *row) {
   tool_progress(v->session, "%.0f s, last: %s %s", tool_seconds() - v->start, vkf_scope_name(row->scope), row->name);
 }
 
-/* A device's verdict: a line, and an object appended to `devices`. */
+/* Prints a device's verdict and appends it to `devices`. */
 static int report(const validation *v, const vkf_device_info *info, double worst, json_t *devices) {
   bool passed = worst <= 1 && v->worst_name[0];
   char date[32];
@@ -79,7 +79,7 @@ static int report(const validation *v, const vkf_device_info *info, double worst
   return passed ? TOOL_OK : TOOL_WRONG;
 }
 
-/* session: the context is open; device: a selector, "" for the default. */
+/* Validates a device (a selector, "" for the default). The session's context must be open. */
 static int validate_device(tool_session *session, const tool_args *args, const char *device, json_t *devices) {
   validation v = {.session = session, .worst = -1, .start = tool_seconds(), .is_text = validate_is_text(args)};
   double worst = NAN;
@@ -106,7 +106,7 @@ typedef struct request {
   json_t *devices; /* that were done */
 } request;
 
-/* What is asked for on one device; where a file is, its digest as well. */
+/* Does what the options ask for on one device; adds its digest if a file is to be written. */
 static int validate_one(void *user, tool_session *session, const char *device) {
   const request *r = user;
   if (r->args->bisect) return validate_bisect(session, r->args, device);
@@ -126,7 +126,7 @@ static int validate_here(const tool_args *args, json_t *devices) {
   return tool_session_close(&session, exit_code);
 }
 
-/* What cannot be asked for together. */
+/* Refuses options that cannot be combined. */
 static int check_args(const tool_args *args) {
   const bool kept = args->json_file || args->report, alone = args->bisect || args->replay;
   if (!args->merge && args->n_operands > 1)

@@ -3,7 +3,7 @@
  *
  * The folder has node.json (the node as the library writes it, the device, the command that repeats it),
  * arrays.safetensors (its inputs, its result and the expected one) and README.txt, which says the same in words.
- * Invariant: a folder that exists is left alone.
+ * Invariant: an existing folder is never changed.
  */
 #define _XOPEN_SOURCE 700
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-/* "[3, 17]" */
+/* Writes "[3, 17]". */
 static const char *list_text(const json_t *list, char *text, size_t size) {
   size_t n = 0;
   snprintf(text, size, "[]");
@@ -28,7 +28,7 @@ static const char *list_text(const json_t *list, char *text, size_t size) {
   return text;
 }
 
-/* A number; as text, if JSON has no such number. */
+/* Returns a number, which is written as text if JSON has no such number. */
 static double number_of(const json_t *object, const char *key) {
   const json_t *value = json_object_get(object, key);
   return json_is_string(value) ? strtod(json_string_value(value), NULL) : json_number_value(value);
@@ -49,7 +49,7 @@ static void print_node(const json_t *node, FILE *file) {
           number_of(worst, "ratio"));
 }
 
-/* "within its bound" or "over its bound", and by how much. */
+/* Prints "within its bound" or "over its bound", and by how much; true: within. */
 static bool print_verdict(const json_t *node, const vkf_device_info *info) {
   const double ratio = number_of(json_object_get(node, "worst"), "ratio");
   printf("alone on %s (%s): err/bound %.3g, %s its bound\n", info->alias, tool_json_get_text(node, "variant"), ratio,
@@ -59,7 +59,7 @@ static bool print_verdict(const json_t *node, const vkf_device_info *info) {
 
 /* ---- replay ------------------------------------------------------------------------------------------------------ */
 
-/* The node alone on the device that is open; *out: its description of this run, NULL after a failure. */
+/* Runs the node alone on the open device; *out: the description of this run, NULL after a failure. */
 static int replay_node(tool_session *session, const char *text, const vkf_result *arrays, json_t **out) {
   vkf_result *again = NULL;
   vkf_array *given = tool_arrays(arrays);
@@ -101,7 +101,7 @@ int validate_replay(tool_session *session, const tool_args *args, const char *de
 
 /* ---- bisect ------------------------------------------------------------------------------------------------------ */
 
-/* An option and its value, if it has one. */
+/* Appends an option and its value, if it has one. */
 static void append_option(char *text, size_t size, const char *option, const char *value) {
   tool_append_word(text, size, option);
   if (value) tool_append_word(text, size, value);
@@ -140,7 +140,7 @@ static int write_readme(const char *folder, const json_t *node) {
   return exit_code;
 }
 
-/* The three files; `node` gets what the program knows. */
+/* Writes the three files; adds what the program knows to `node`. */
 static int write_folder(tool_session *session, const tool_args *args, const char *folder, const vkf_result *fault,
                         json_t *node) {
   char path[4096], command[8192], date[32];
@@ -167,7 +167,7 @@ static void on_row(void *user, const vkf_validate_row *row) {
   if (row->scope == VKF_SCOPE_NODE) tool_progress(user, "%s", row->part);
 }
 
-/* Reports the fault, keeps it, and tries whether the node has it alone, too. */
+/* Reports the fault, keeps it, and tests whether the node also has it when it runs alone. */
 static int tell_fault(tool_session *session, const tool_args *args, const char *folder, const vkf_result *fault) {
   json_t *node = json_loads(vkf_result_text(fault, 0), 0, NULL), *again = NULL;
   print_node(node, stdout);

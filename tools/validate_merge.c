@@ -1,4 +1,4 @@
-/* validate: the digest of a device, and the joined results of devices from several files.
+/* validate: computes the digest of a device, and joins the results of devices from several files.
  *
  * The digest is FNV-1a in 64 bits over the bytes of the logits, little-endian, of fixed ids.
  */
@@ -71,7 +71,7 @@ bool validate_same_digests(const json_t *devices) {
   return true;
 }
 
-/* Is it what report() in validate.c makes? */
+/* Whether it has the form that report() in validate.c writes. */
 static bool is_device(const json_t *entry) {
   size_t i;
   json_t *row;

@@ -17,7 +17,7 @@ int tool_shard_parse(const tool_args *args, tool_shard *out) {
   return tool_usage_error(args->command->name, "--shard: expected I/N with I from 1 to N, found '%s'", args->shard);
 }
 
-/* Takes the lines that an earlier run did from the source, and looks whether they are the same. */
+/* Reads the lines that an earlier run did from the source, and checks that they are the same. */
 static int pass_done(tool_window *w) {
   const tool_record *at = &w->sink.at;
   const char *line = NULL;
@@ -124,7 +124,7 @@ void tool_window_step(tool_window *w, bool is_token) {
   pthread_mutex_unlock(&w->lock);
 }
 
-/* The oldest line is done. */
+/* Outputs the oldest line, which is done. */
 static void put_out(tool_window *w, tool_entry *e) {
   int exit_code = TOOL_OK;
   if (e->fails) {
@@ -163,14 +163,14 @@ static int by_length(const void *a, const void *b) {
   const tool_entry *x = *(tool_entry *const *)a, *y = *(tool_entry *const *)b;
   const size_t m = strlen(x->text), n = strlen(y->text);
   if (m != n) return m < n ? -1 : 1;
-  return x->number > y->number ? -1 : 1; /* of lines of one length the first one is taken first */
+  return x->number > y->number ? -1 : 1; /* lines of one length are taken in their order */
 }
 
 static bool is_mine(const tool_window *w, size_t number) {
   return (number - 1) % w->shard.of == w->shard.part - 1;
 }
 
-/* A line of the source as an entry. */
+/* Makes an entry of a line of the source. */
 static int make_entry(tool_window *w, const char *line, size_t size, tool_entry *e) {
   char reason[80];
   size_t n_tokens = 0;
@@ -191,7 +191,7 @@ static int make_entry(tool_window *w, const char *line, size_t size, tool_entry 
   return exit_code;
 }
 
-/* An entry, or (not is_line) none, into the window. False: no more are to be read. */
+/* Puts an entry, or (not is_line) none, into the window. False: no more are to be read. */
 static bool add(tool_window *w, const tool_entry *e, bool is_line, int exit_code) {
   pthread_mutex_lock(&w->lock);
   if (exit_code != TOOL_OK) {
@@ -222,7 +222,7 @@ static bool is_over(tool_window *w) {
   return found;
 }
 
-/* No more can be read. Takes the lock. */
+/* Ends reading after a failure of the source. Takes the lock. */
 static void break_off(tool_window *w, int exit_code) {
   pthread_mutex_lock(&w->lock);
   w->broken = exit_code;
@@ -230,7 +230,7 @@ static void break_off(tool_window *w, int exit_code) {
   pthread_mutex_unlock(&w->lock);
 }
 
-/* Reads the lines that are at hand and that there is room for; waits for one of them if `waits`. */
+/* Reads the lines that are available, as far as there is room; waits for one if `waits`. */
 static void read_lines(tool_window *w, bool waits) {
   for (bool more = true; more;) {
     tool_entry e = {0};
@@ -259,7 +259,8 @@ static bool has_room(const tool_window *w) {
   return !w->ended && w->end - w->first < w->capacity;
 }
 
-/* Whether more should be read now: before all that wait are taken, so that long and short ones can be told apart. */
+/* Whether more lines should be read now. They are read before all that wait are taken, so that there are long and short
+ * ones to choose from. */
 static bool wants_lines(const tool_window *w) {
   return has_room(w) && 2 * w->n_waiting < w->capacity;
 }
@@ -268,7 +269,7 @@ void tool_window_fill(tool_window *w, bool waits) {
   if (has_room(w)) read_lines(w, waits && w->n_waiting == 0);
 }
 
-/* Out of those that wait. */
+/* Removes the next entry from those that wait. */
 static tool_entry *take_waiting(tool_window *w) {
   tool_entry **at = &w->waiting[w->mixes_lengths && w->n_taken++ % 2 ? 0 : w->n_waiting - 1], *e = *at;
   w->n_waiting--;
@@ -276,7 +277,7 @@ static tool_entry *take_waiting(tool_window *w) {
   return e;
 }
 
-/* NULL: there is none now. busy: does not wait for one. */
+/* Takes an entry; NULL: there is none now. busy: does not wait for one. */
 static tool_entry *take(tool_window *w, bool busy) {
   tool_entry *e = NULL;
   pthread_mutex_lock(&w->lock);
@@ -286,7 +287,7 @@ static tool_entry *take(tool_window *w, bool busy) {
       pthread_mutex_unlock(&w->lock);
       const bool reads = waits ? pthread_mutex_lock(&w->reading) == 0 : pthread_mutex_trylock(&w->reading) == 0;
       pthread_mutex_lock(&w->lock);
-      const bool still = wants_lines(w), idle = !busy && w->n_waiting == 0; /* somebody may have read meanwhile */
+      const bool still = wants_lines(w), idle = !busy && w->n_waiting == 0; /* another worker may have read meanwhile */
       pthread_mutex_unlock(&w->lock);
       if (reads && still) read_lines(w, idle);
       if (reads) pthread_mutex_unlock(&w->reading);
@@ -305,7 +306,7 @@ static tool_entry *take(tool_window *w, bool busy) {
   return e;
 }
 
-/* It is done: out and n_out are set, or (exit_code) that failed after a message. */
+/* Marks an entry as done: out and n_out are set, or, with an exit_code, setting them failed after a message. */
 static void put_back(tool_window *w, tool_entry *e, size_t n_tokens, bool is_cut, int exit_code) {
   pthread_mutex_lock(&w->lock);
   if (exit_code != TOOL_OK) over(w, exit_code);
@@ -316,7 +317,7 @@ static void put_back(tool_window *w, tool_entry *e, size_t n_tokens, bool is_cut
   pthread_mutex_unlock(&w->lock);
 }
 
-/* What this thread took and is not done is another worker's to take. */
+/* Returns what this thread took and did not finish, for other workers. */
 static void return_lines(tool_window *w) {
   pthread_mutex_lock(&w->lock);
   for (size_t i = w->first; i < w->end; i++) {
@@ -341,7 +342,7 @@ static int next_text(void *user, bool busy, vkf_queued_text *out) {
   return 0;
 }
 
-/* Whether the library skipped it; then e->skipped, fails and is_long say so. TOOL_OK, or out of memory. */
+/* Sets e->skipped, fails and is_long if the library skipped the text. TOOL_OK, or out of memory. */
 static int note_skip(const tool_window *w, tool_entry *e, const vkf_result *result) {
   const char *why = NULL;
   const vkf_skip_reason reason = vkf_result_skipped(result, 0, &why);
@@ -362,7 +363,7 @@ static int text_done(void *user, void *tag, const vkf_result *result) {
   return is_over(w);
 }
 
-/* What one worker does until no line is left. */
+/* Runs one worker until no line is left. */
 static vkf_status do_lines(void *user, vkf_session *session, size_t i) {
   tool_window *w = user;
   const vkf_text_queue queue = {VKF_TEXT_QUEUE_INIT, .next = next_text, .done = text_done, .user = w};
@@ -373,7 +374,7 @@ static vkf_status do_lines(void *user, vkf_session *session, size_t i) {
   return status;
 }
 
-/* All that came was done. */
+/* Whether all lines of the source were done. */
 static bool is_done(const tool_window *w) {
   return w->exit_code == TOOL_OK && w->broken == TOOL_OK && w->source.ended && w->first == w->end;
 }

@@ -1,9 +1,8 @@
 /* worker: see worker.h.
  *
  * A request is a line "PROBLEM KERNEL[,KERNEL] SECONDS GIVE-UP-NS"; the answer is a line "done KERNEL NS MIN-NS
- * RATIO FLOPS BYTES" or "wrong KERNEL RATIO" for each and a line "end", or a line "failed SENTENCE". When it is ready
- * for the first request the child says "ready".
- */
+ * RATIO FLOPS BYTES" or "wrong KERNEL RATIO" for each and a line "end", or a line "failed SENTENCE". The child prints
+ * "ready" when it is ready for the first request. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "worker.h"
@@ -52,7 +51,7 @@ static int start(tool_worker *w) {
   return tool_error("a process that measures cannot be started: %s", strerror(errno));
 }
 
-/* A line of the child's, until `deadline`. */
+/* Reads a line of the child, until `deadline`. */
 static tool_outcome read_line(tool_worker *w, double deadline, char *line, size_t size) {
   for (;;) {
     char *newline = memchr(w->line, '\n', w->n_line);
@@ -63,7 +62,7 @@ static tool_outcome read_line(tool_worker *w, double deadline, char *line, size_
       memmove(w->line, newline + 1, w->n_line);
       return TOOL_MEASURE_DONE;
     }
-    if (w->n_line == sizeof w->line) return TOOL_MEASURE_DIED; /* no line is that long: it is not our child's */
+    if (w->n_line == sizeof w->line) return TOOL_MEASURE_DIED; /* our child prints no line that long */
     const ssize_t n = tool_child_read(&w->child, deadline, w->line + w->n_line, sizeof w->line - w->n_line);
     if (n < 0) return TOOL_MEASURE_HUNG;
     if (n == 0) return TOOL_MEASURE_DIED;
@@ -81,7 +80,7 @@ int tool_worker_init(tool_worker *w, tool_session *session, const tool_args *arg
   const vkf_device_info *own = vkf_device_get_info(session->device);
   size_t n = 0;
   *w = (tool_worker){.args = args};
-  signal(SIGPIPE, SIG_IGN); /* a child that died is found by reading */
+  signal(SIGPIPE, SIG_IGN); /* reading finds out that a child died */
   vkf_status status = vkf_context_list_devices(session->context, &n);
   for (size_t i = 0; i < n && status == VKF_OK; i++) {
     vkf_device_info info = {VKF_DEVICE_INFO_INIT};
@@ -92,7 +91,7 @@ int tool_worker_init(tool_worker *w, tool_session *session, const tool_args *arg
   return w->device[0] ? TOOL_OK : tool_error("%s is not among the devices that are listed", own->name);
 }
 
-/* Takes in one line of an answer; false: it was the last. */
+/* Parses one line of an answer; false: it was the last. */
 static bool parse_answer(const char *line, tool_measure *kernels, size_t n) {
   char name[128] = "";
   tool_measure m = {.outcome = TOOL_MEASURE_DONE};
@@ -112,7 +111,7 @@ static bool parse_answer(const char *line, tool_measure *kernels, size_t n) {
   return true;
 }
 
-/* The answer to one request; how it ended. */
+/* Sends one request and reads the answer. Returns how that ended. */
 static tool_outcome ask(tool_worker *w, const char *problem, tool_measure *kernels, size_t n, tool_patience patience,
                         double deadline) {
   char request[2048], line[1024];
