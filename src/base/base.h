@@ -83,7 +83,7 @@ void vkf_env_restore_failure(vkf_env *env, const vkf_env_failure *failure);
 vkf_status vkf_env_fail(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
 /* The same if a tensor or a grid exceeds a limit of the device: also sets env->too_large. */
 vkf_status vkf_env_fail_too_large(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
-/* Puts words before the kept message ("model.safetensors: ..."); returns `status`. */
+/* Prepends words to the kept message ("model.safetensors: ..."). Returns `status`. */
 vkf_status vkf_env_prefix(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
 void vkf_env_log(vkf_env *env, vkf_log_level level, const char *fmt, ...) VKF_PRINTF(3, 4);
 
@@ -118,7 +118,7 @@ bool vkf_env_refuses(vkf_env *env, const char *call);
 void *vkf_env_alloc(vkf_env *env, size_t count, size_t size);
 /* Works as realloc(): does not zero the new part; on failure returns NULL and keeps the old memory. */
 void *vkf_env_realloc(vkf_env *env, void *old, size_t count, size_t size);
-/* Makes room for `need` elements: returns `old` if *capacity is enough, else reallocates to at least twice of it. */
+/* Makes room for `need` elements: returns `old` if *capacity is enough, else reallocates to at least twice as much. */
 void *vkf_env_grow(vkf_env *env, void *old, size_t *capacity, size_t need, size_t size);
 void vkf_env_free(vkf_env *env, void *memory);
 char *vkf_env_strdup(vkf_env *env, const char *text);

@@ -94,7 +94,7 @@ void vkf_file_map_rest(const vkf_file_map *map) {
 
 void vkf_file_map_close(vkf_file_map *map) {
   if (map->data != NULL) {
-    /* The casts take const away from memory that this room made. */
+    /* The casts drop const: this room made the memory. */
     if (map->owner == VKF_FILE_OF_SYSTEM) munmap((void *)(uintptr_t)map->data, map->bytes);
     if (map->owner == VKF_FILE_OF_ENV) vkf_env_free(map->env, (void *)(uintptr_t)map->data);
   }

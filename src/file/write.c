@@ -15,7 +15,7 @@
 
 /* What a path leads to. */
 typedef struct place {
-  int open_fd; /* with which this process has it open already; -1: it has not */
+  int open_fd; /* the descriptor by which this process has it open already; -1: none */
   bool exists;
   struct stat facts; /* if it exists */
 } place;

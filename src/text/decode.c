@@ -116,8 +116,8 @@ static size_t broken_length(vkf_text_string text, bool *may_grow) {
   return n;
 }
 
-/* Appends the characters of `bytes`, and U+FFFD or nothing for bytes that are none. Unless is_last, stops at bytes that
- * can still become a character. Returns how many bytes it took. */
+/* Appends the characters of `bytes`, and for invalid bytes U+FFFD, or nothing if skips_broken. Unless is_last, stops at
+ * bytes that can still become a character. Returns how many bytes it took. */
 static size_t append_lossy(vkf_text *out, vkf_text_string bytes, bool skips_broken, bool is_last) {
   size_t at = 0;
   while (at < bytes.size) {

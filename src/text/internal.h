@@ -133,7 +133,7 @@ typedef vkf_status (*vkf_text_split_fn)(const vkf_text_step *step, vkf_text_stri
 /* What a decoder passes to the next: a piece, a part of one, or the end of the text (is_end). */
 typedef struct vkf_text_chunk {
   vkf_text_string text; /* valid during the call */
-  bool begins, ends;    /* it is the first, the last part of a piece */
+  bool begins, ends;    /* this is the first part of a piece, the last one */
   bool is_end;
 } vkf_text_chunk;
 

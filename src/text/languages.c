@@ -14,7 +14,7 @@ typedef struct scheme {
   vkf_text_language_form form;
   bool is_first;      /* the source language is before the text and the end token behind it; else: end, language */
   const char *source; /* if there is no src_lang; NULL: none */
-  const char *codes;  /* only if language_codes says so; NULL: always */
+  const char *codes;  /* only with these language_codes; NULL: with any */
 } scheme;
 
 static const scheme SCHEMES[] = {
@@ -129,7 +129,7 @@ static vkf_status load_scheme(vkf_text_tokenizer *t, vkf_arena *arena, const sch
   return ids != NULL ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
-/* Finds the source language in a template of the file, and makes the template's ids changeable. */
+/* Finds the source language in a template of the file, and copies the template's ids so that they can change. */
 static vkf_status find_in_template(vkf_text_tokenizer *t, vkf_arena *arena) {
   for (vkf_text_step *step = t->postprocessors; step != NULL; step = step->next) {
     vkf_text_template *form = &step->u.around.single;

@@ -78,7 +78,7 @@ done:
 
 #define MAX_FILE_BYTES ((size_t)1 << 30)
 
-/* Refuses larger files: they are sparse or something else. */
+/* Refuses larger files, which are sparse or not a tokenizer's. */
 static vkf_status check_sizes(vkf_env *env, const vkf_text_files *files) {
   const vkf_text_file *all[] = {&files->spm, &files->target_spm, &files->vocab, &files->merges, &files->words};
   for (size_t i = 0; i < VKF_COUNT(all); i++) {

@@ -50,7 +50,7 @@ static bool has_role(const vkf_text_legacy *o, const json_t *token) {
   return false;
 }
 
-/* Adds those of added_tokens_decoder, {"32000": {"content": ..., "special": ...}}: first, because they say the most. */
+/* Adds added_tokens_decoder: {"32000": {"content": ..., "special": ...}}. These come first, as they say the most. */
 static vkf_status add_decoder_tokens(vkf_text_legacy *o) {
   const char *key;
   json_t *token;

@@ -79,7 +79,7 @@ static vkf_status strip_accents(const vkf_text_step *step, vkf_text_string text,
   return vkf_text_status(out);
 }
 
-/* Drops the control characters that SentencePiece's nmt rules drop, and replaces by a space those that they replace. */
+/* Applies SentencePiece's nmt rules: drops some control characters, and replaces other characters by a space. */
 static vkf_status nmt(const vkf_text_step *step, vkf_text_string text, vkf_text *out) {
   (void)step;
   for (size_t at = 0; at < text.size;) {

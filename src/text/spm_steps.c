@@ -30,7 +30,7 @@ static vkf_status load_unigram(vkf_text_loader *loader, const vkf_text_spm *spm,
   if (lowest > highest) lowest = highest = 0; /* no normal piece */
   for (size_t i = 0; i < spm->n_pieces; i++) {
     const vkf_text_spm_piece *piece = &spm->pieces[i];
-    /* A symbol of the user's wins over every segmentation of its bytes. */
+    /* A user's symbol beats every segmentation of its bytes. */
     bool user = piece->type == VKF_TEXT_SPM_USER_DEFINED;
     scores[i] = user ? (double)piece->text.size * highest - 0.1 : (double)piece->score;
   }

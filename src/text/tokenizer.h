@@ -62,8 +62,8 @@ void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer);
 vkf_status vkf_text_tokenizer_of_targets(vkf_text_tokenizer *tokenizer, vkf_text_tokenizer **out);
 
 /* Appends the ids of a text; add_special: with the tokens of the post-processors. Returns VKF_ERROR_ARGUMENT for
- * invalid UTF-8 (the message gives the offset in bytes) and for a word without a token if there is no unknown token,
- * either. After an error `out` is as it was. */
+ * invalid UTF-8 (the message gives the offset in bytes) and for a word without a token if the model has no unknown
+ * token. After an error `out` is as it was. */
 vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *utf8, size_t size, bool add_special,
                                      vkf_text_ids *out);
 
@@ -105,7 +105,7 @@ bool vkf_text_tokenizer_marks_words(const vkf_text_tokenizer *tokenizer);
 /* Returns the piece of an id, which lives as long as the tokenizer; NULL: none. */
 const char *vkf_text_tokenizer_piece(const vkf_text_tokenizer *tokenizer, int32_t id);
 
-/* The languages before a choice. */
+/* The languages before vkf_text_languages_use(). */
 typedef struct vkf_text_languages_before {
   int32_t source, before;
 } vkf_text_languages_before;

@@ -15,7 +15,7 @@
 
 #define UNKNOWN_PENALTY 10.0
 
-/* The best segmentation of the text before a byte: where its last piece starts (-1: none yet) and which it is. */
+/* The best segmentation of the text before a byte: where its last piece starts (-1: none yet), and the piece's id. */
 typedef struct node {
   double score;
   int32_t start, id;

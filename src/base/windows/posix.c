@@ -172,7 +172,7 @@ int poll(struct pollfd *fds, unsigned n, int milliseconds) {
   if (GetFileType(file) == FILE_TYPE_CHAR)
     return WaitForSingleObject(file, milliseconds < 0 ? INFINITE : (DWORD)milliseconds) == WAIT_OBJECT_0;
   if (GetFileType(file) != FILE_TYPE_PIPE) return 1;
-  while (PeekNamedPipe(file, NULL, 0, NULL, &bytes, NULL) && !bytes) { /* fails for a broken pipe, which is ready */
+  while (PeekNamedPipe(file, NULL, 0, NULL, &bytes, NULL) && !bytes) { /* fails for a broken pipe: it counts as ready */
     if (milliseconds >= 0 && GetTickCount64() >= end) return 0;
     Sleep(1);
   }
