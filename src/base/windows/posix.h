@@ -9,7 +9,7 @@
 #define VKF_BASE_WINDOWS_POSIX_H
 
 #define _FILE_OFFSET_BITS 64
-#define tell hidden_tell /* io.h has these names, which the sources use for others */
+#define tell hidden_tell /* io.h declares these names, which the sources reuse */
 #define open hidden_open
 #define clock hidden_clock
 #include <direct.h>
