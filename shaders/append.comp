@@ -1,11 +1,11 @@
 // Copies key and value columns of rows to their places in the head-major caches [seq][head][capacity][width]. A
-// workgroup copies one row. The caches may have any format; their rows are whole words. Operands: x, k, v, spans; what
-// is not written in k and v stays. In a packed batch the grid has workgroups for as many rows of each sequence as the
+// workgroup copies one row. The caches may have any format; their rows are whole words. Operands: x, k, v, spans; the
+// rest of k and v stays as it is. In a packed batch the grid has workgroups for as many rows of each sequence as the
 // longest sequence has.
 // PAIRS: copies two float32 at a time, for drivers whose gathers and scatters of 64 bits a lane take no longer than
 // those of 32.
 // TURNED: turns keys and queries by their positions, and stores the queries as rows. Operands: x, k, v, positions,
-// table, q, spans. A position outside of the table reads its last row (the host refuses such positions before).
+// table, q, spans. A position outside of the table reads its last row (the host refuses such positions first).
 //
 // module append, reads caches
 // module append_turned: TURNED, reads caches
@@ -51,7 +51,7 @@ layout(constant_id = VKF_C_APPEND_INTERLEAVED) const uint INTERLEAVED = 0;
 #define KEY(column, in_head, angles) x[column]
 #endif
 
-// Unit i of a key that begins at x[from], and of a row of `width` elements.
+// Returns unit i of the key that begins at x[from]; packed() does so for any row of `width` elements.
 UNIT packed_key(uint from, uint i, uint angles) {
 #ifdef PAIRS
   return x[from / 2 + i];

@@ -4,8 +4,8 @@
 // MATRIX_N. Operands: as in lib/attention.glsl; behind the spans a word that becomes 1 if some number cannot be stored
 // as f16.
 // k and v are in f16, and q and the weights are rounded to f16. Scores, maxima and all sums are float32. Weights are in
-// [0, 1]; in the matrices they, and their sum, are VKF_HALF_WEIGHT times as large, so that no weight above 2^-29 is
-// below the normal numbers of f16. Keys and values that the mask does not have are zeros in shared memory.
+// [0, 1]. In the matrices they and their sum are multiplied by VKF_HALF_WEIGHT, so that weights above 2^-29 are normal
+// numbers of f16. Keys and values that the mask does not have are zeros in shared memory.
 //
 // module attention_coopmat_f16: FORMAT_F16, needs COOPMAT
 #version 450

@@ -70,7 +70,7 @@ void score_key(uint u, uint row, uint lane) {
   EACH_4(K_CHUNKS, SCORE_PIECE)
 }
 
-// Makes the whole scores of row i, then the weights of its keys; -1: the row does not see the key.
+// Adds up the scores of row i over the lanes, then makes weights of them; -1: the row does not see the key.
 void finish_score(uint e, Place me, uint s, uint end, inout float risen) {
   float x = score[e];
   [[unroll]] for (uint n = BK / 2; n > 0; n /= 2) x += subgroupShuffleXor(x, n);
@@ -96,7 +96,7 @@ void weigh_row(uint i, Place me, uint s, uint end) {
   EACH_4(TN, WEIGH_KEY)
 }
 
-// Of key u, to every row that sees it.
+// Adds this piece of the value of key u, weighted, to every row that sees the key.
 void add_piece(uint u, uint c, uint piece) {
   vec4 v = vec4(0.0);
   if (piece < VALUE_WIDTH / 4) v = LOAD(v4, FIRST(2) + rows[u] * (VALUE_WIDTH / 4) + piece);

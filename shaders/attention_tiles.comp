@@ -52,7 +52,7 @@ shared float highest[BM * BLOCKS];
 shared float factors[BM * BLOCKS]; // of the sums so far, where a block raised the maximum
 shared uint is_ragged;             // some query does not see some key of the tile
 
-// Rows r0 .. of the queries, columns 4 d4 .. 4 d4 + BK.
+// Loads queries from row r0 on, columns 4 d4 .. 4 d4 + BK.
 void stage_queries(uint r0, uint n_rows, uint d4) {
   for (uint e = gl_LocalInvocationID.x; e < BM * (BK / 4); e += gl_WorkGroupSize.x) {
     const Place me = row_place(min(r0 + e / (BK / 4), n_rows - 1));
@@ -100,7 +100,7 @@ void clear_scores(uint i) {
   EACH_4(BLOCKS, CLEAR_SCORE)
 }
 
-// Four columns of a slice.
+// Adds the products of four columns of a slice.
 void add_products(uint e, vec4 a, vec4 key) {
   score[e] = products(a, key, score[e]);
 }
@@ -122,7 +122,7 @@ void finish_scores(uint i, Place me, uint s0, uint to, uint lane) {
   EACH_4(BLOCKS, FINISH_SCORE)
 }
 
-// The weight of a key that this lane has: its score less the maximum until then.
+// Stores the weight of a key of this lane: exp of its score less the maximum so far.
 void weigh(uint i, uint n, uint row, uint key) {
   const float risen = larger(top[i], highest[row * BLOCKS + n]), x = score[i * MAX_BLOCKS + n];
   top[i] = risen;
@@ -146,11 +146,11 @@ void add_weights(uint n, uint own_row) {
   }
 }
 
-// Of one key to row i.
+// Adds the weighted value of one key to row i.
 void add_value(uint i, uint c, uint j, vec4 v, bool ragged) {
   if (!ragged || !(w[i][j] < 0.0)) o[i * MAX_CHUNKS + c] = mad(w[i][j], v, o[i * MAX_CHUNKS + c]);
 }
-// All values of the tile, chunk c of their columns.
+// Adds all values of the tile, chunk c of their columns.
 void add_chunk(uint c, Place first, uint s0, uint end, uint row0, uint lane, bool ragged) {
   if (c > 0) {
     barrier();

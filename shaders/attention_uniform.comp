@@ -55,7 +55,8 @@ const bool IN_PARTS = PART < VKF_KEY_BLOCK;
   }
 vec4 four_at(uint64_t row, uint d) { return unpack4(Rows(row + (int(d) * BYTES_OF_4 - 128)).v[0]); }
 
-// A block that all lanes see whole, from row `from` of k and v on. False: some key has no score, and nothing was done.
+// Computes a block that all lanes see whole, from row `from` of k and v on. Returns false, with nothing done, if some
+// key has no score.
 bool whole_block(Place me, uint s0, uint from) {
   float score[VKF_KEY_BLOCK];
   float risen = top;
@@ -113,7 +114,7 @@ bool whole_block(Place me, uint s0, uint from) {
 
 #endif
 
-// A block of n keys that some lanes may not see.
+// Computes a block of n keys that some lanes may not see.
 void ragged_block(Place me, Place first, uint s0, uint n) {
   float score[VKF_KEY_BLOCK];
   uint seen = 0; // bit j: key j
@@ -150,8 +151,8 @@ void ragged_block(Place me, Place first, uint s0, uint n) {
   }
 }
 
-// Do the queries from `first` to `last` see any key of the block at s0, and do they see all? This is the same for all
-// lanes, so it is computed once.
+// Finds whether the queries from `first` to `last` see any key of the block at s0, and whether they see all. This is
+// the same for all lanes, so it is computed once.
 void look(Place first, uint s0, uint last, uint end, out bool any, out bool all) {
   any = HAS_MASK == 0;
   all = s0 + VKF_KEY_BLOCK <= first.span.keys;

@@ -2,9 +2,8 @@
 // Operands: ids, table (in any packing and FORMAT), positions, position table, types, type table, out, scales of the
 // table. The scales are behind the table's words and are read through the same buffer, because some devices have no
 // more than eight bindings. Every step is rounded and none is contracted, so the result is bit-equal to the reference.
-// A table may come in parts, with a dispatch for each: a row whose id is not among the p.n_ids of this part is left
-// alone. Positions and types outside of their tables read row 0 (the host refuses such positions, types and ids
-// before).
+// A table may come in parts, with a dispatch for each: each leaves rows alone whose id is not among the p.n_ids of its
+// part. Positions and types outside of their tables read row 0 (the host refuses such positions, types and ids first).
 //
 // module embed, reads weights
 #version 440

@@ -6,7 +6,7 @@
 // and so do the whole numbers of int8. Shared memory has two slices of BK. While one is multiplied, the next goes there
 // and the one behind it is on its way from memory to registers. The matrices of a step of MATRIX_K are loaded while
 // those of the step before are multiplied. A slice has an even number of steps.
-// AHEAD: so are those behind the barrier between two slices, and matrix cores have work when subgroups meet there.
+// AHEAD: this goes on across the barrier between two slices, so that matrix cores have work while subgroups wait there.
 // HALVES: x is in f16 already, as round_halves.comp leaves it.
 // SPLIT: the workgroups share K, too. z is the number of a split of SPLIT_K, which is a multiple of BK. They leave
 // partial sums, which matmul_combine.comp adds up. Operands: x, w, partial sums, the word.
@@ -90,7 +90,7 @@ uint row_of(uint load) {
   return DEPTH < 8 ? (row & ~7u) + row % AT_ONCE * DEPTH + row % 8 / AT_ONCE : row;
 }
 
-// Rows past M and columns past N repeat the last: no load waits for a test.
+// Rows past M and columns past N repeat the last, so that no load waits for a test.
 void begin_rows(uint row0, uint column0) {
   const uint eight = gl_LocalInvocationID.x % DEPTH;
   [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
@@ -119,7 +119,7 @@ void load(uint k8) {
   [[unroll]] for (uint i = 0; i < W_LOADS; i++) next_w[i] = w8[w_rows[i] + k8];
 }
 
-// A whole slice, if there is one. With one test for all of it an H200's driver takes 228 to 239 registers for a
+// Loads a whole slice, if there is one. With one test for all of it an H200's driver takes 228 to 239 registers for a
 // subgroup of 64 x 64; with a test for each load it takes more than there are.
 void fetch(uint k0, uint end) {
   if (k0 + BK <= end) load(k0 / 8);
@@ -152,7 +152,7 @@ void put(uint slice) {
   }
 }
 
-// What is left of K behind the last whole slice: past `end` x repeats what is there, and w is 0.
+// Loads and puts what is left of K behind the last whole slice. Past `end`, x repeats the last columns and w is 0.
 void put_rest(uint slice, uint k0, uint end) {
   const uint eight = gl_LocalInvocationID.x % DEPTH, k8 = k0 / 8 + eight;
   load(min(k8, end / 8 - 1) - eight);

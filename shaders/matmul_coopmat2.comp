@@ -44,7 +44,7 @@ float leave(const in uint i, const in uint j, const in float sum, const in uint 
     sums = coopMatMulAdd(a, b, sums);                                                               \
   }
 
-// So many slices are written out, so that the driver loads some while it multiplies others.
+// Writes out n slices at a time, so that the driver loads some while it multiplies others.
 #define TOGETHER_INSIDE(n)                                                                                        \
   for (; k0 + (n) * BK <= K; k0 += (n) * BK) {                                                                    \
     [[unroll]] for (uint turn = 0; turn < (n); turn++) MULTIPLY(x_inside, w_inside, k0 + turn * BK)               \
@@ -53,7 +53,7 @@ float leave(const in uint i, const in uint j, const in float sum, const in uint 
 void main() {
   const uvec2 tile = tile_of_patch();
   const uint M = dim[p.rows], row0 = tile.x * BM, column0 = tile.y * BN;
-  // By eights, so that the driver may load 16 bytes at a time.
+  // Visibly multiples of eight, so that the driver may load 16 bytes at a time.
   const uint K = p.k & ~7u, x0 = (at[0].x * 2) & ~7u, w0 = (at[1].x * 2) & ~7u;
   tensorLayoutNV<2> x_inside = createTensorLayoutNV(2), w_inside = createTensorLayoutNV(2);
   tensorLayoutNV<2, gl_CooperativeMatrixClampModeConstantNV> x_edge =

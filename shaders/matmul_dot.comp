@@ -1,10 +1,10 @@
 // out = act(x w^T + bias) + residual for weights in q8, with products of four 8-bit numbers in a word. A workgroup
 // computes BM x BN elements, an invocation TM x TN of them: rows ty + i BM/TM, columns tx + j BN/TN, or pairs of
 // columns that are gated. Operands: x (as quantise.comp leaves it in words), w (rows), bias, residual, out, scales
-// of w. Blocks of K are taken in ascending order. The sum of a block's products is a whole number; times the scale
-// of the block it is added to the one accumulator of the element. Shared memory has one block of x and of w, in
-// words as they are stored, with one unused word behind each row. While a block is multiplied, the next one is
-// loaded to registers.
+// of w. Blocks of K are taken in ascending order. The sum of a block's products is an integer. It is multiplied by the
+// block's scale and added to the one accumulator of the element. Shared memory has one block of x and of w, in words as
+// they are stored, with one unused word behind each row. While a block is multiplied, the next one is loaded to
+// registers.
 //
 // module matmul_dot_int8: FORMAT_INT8, needs GL_EXT_spirv_intrinsics
 // module matmul_dot_written_out_int8: FORMAT_INT8 WRITTEN_OUT, needs GL_EXT_spirv_intrinsics
@@ -39,7 +39,7 @@ uint a[MAX_TILE];
 int whole[MAX_TILE * MAX_TILE]; // of row i and column j: i MAX_TILE + j
 float sums[MAX_TILE * MAX_TILE];
 
-// Zeros behind the last row, column and k.
+// Loads zeros past the last row, column and k.
 void fetch_word(uint i, uint row0, uint column0, uint block, uint blocks, uint M) {
   const uint e = gl_LocalInvocationID.x + i * INVOCATIONS, line = e / Q8_WORDS, word = e % Q8_WORDS;
   next[i] = 0;
@@ -68,7 +68,7 @@ void put() {
   if (gl_LocalInvocationID.x < BM) block_scales[gl_LocalInvocationID.x] = next_scale;
 }
 
-// With row i or column j of the tile.
+// The next functions take row i or column j of the tile.
 void begin_row(uint i) {
 #define BEGIN(j) whole[i * MAX_TILE + (j)] = 0
   EACH_8(TN, BEGIN)

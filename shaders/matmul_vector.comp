@@ -39,7 +39,7 @@ void add_row(uint i, uint k, bool inside) {
   }
 }
 
-// The loads and the products of step s, four k from k on; inside: of K, all of them.
+// load() and add() load and multiply step s, four k from k on. `inside` says that all four are below K.
 void load(uint s, uint k, bool inside) {
 #define LOAD_COLUMN(j) words[s * MAX_TN + (j)] = four_of_w(column[j], k, inside)
   EACH_4(TN, LOAD_COLUMN)
@@ -56,8 +56,9 @@ void clear_row(uint i) {
   EACH_4(TN, CLEAR)
 }
 
-// Sum e of a group, of row e / TN and column e % TN, goes to lane e of its subgroup, and, where columns are gated, to
-// the lane before, too. The 32 sums of the largest tile are 8 rounds for 4 lanes, and every row has more lanes.
+// Sum e of a group is that of row e / TN and column e % TN. It goes to lane e of its subgroup and, if columns are
+// gated, also to the lane before. The 32 sums of the largest tile are 8 rounds for 4 lanes, and every row has more
+// lanes.
 float own[8], next[8];
 const uint ROUNDS = (SUMS + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE;
 void sum_up(uint i, uint j) {
@@ -71,7 +72,7 @@ void sum_row(uint i) {
   EACH_4(TN, SUM_UP)
 }
 
-// Of all subgroups that share K.
+// Adds up sum e of all subgroups that share K; `sum` is this subgroup's.
 float all_of(uint e, float sum) {
   [[unroll]] for (uint s = 1; s < K_SPLIT; s++) sum += partial[(gl_SubgroupID + s) * SUMS + e];
   return sum;

@@ -27,14 +27,14 @@ FROM_ADDRESS(4) Vectors { vec4 at[SUBGROUP_SIZE / 4]; };
 // Partial sum p of lib/partials.glsl is in lane p % SUBGROUP_SIZE of vector p / SUBGROUP_SIZE.
 #define VECTORS (VKF_ROW_PARTIALS / SUBGROUP_SIZE)
 
-// Each lane's number of SUBGROUP_SIZE neighbouring ones in memory.
+// Loads SUBGROUP_SIZE neighbouring numbers, one for each lane.
 float vector_at(uint64_t from) {
   float v;
   PICK(v, vec4, Vectors(from).at[f])
   return v;
 }
 
-// Of the sum with the residual.
+// Loads x and adds the residual, if there is one.
 float element_at(uint64_t x, uint64_t residual) {
   precise float v = vector_at(x);
   if (HAS_RESIDUAL != 0) v += vector_at(residual);
@@ -57,10 +57,10 @@ float total_of(float parts[VECTORS]) {
   return two.x + two.y;
 }
 
-// EACH(c, j) for every vector of columns, which begins at column c and is the j-th of its partial sums. A turn takes
-// AT_ONCE pieces of VECTORS, because it costs as much as four vectors; then come single pieces, then what is left.
-// Loops test at their end (`do`). This driver runs the body of a `for` once too often, without lanes, and in that turn
-// still loads by address, behind the end of the row. It jumps over an `if` that no lane takes.
+// Runs EACH(c, j) for every vector of columns. The vector begins at column c and adds to the j-th vector of partial
+// sums. A turn takes AT_ONCE pieces of VECTORS, because it costs as much as four vectors; then come single pieces, then
+// what is left. Loops test at their end (`do`). This driver runs the body of a `for` once too often, without lanes, and
+// in that turn still loads by address, behind the end of the row. It jumps over an `if` that no lane takes.
 #define AT_ONCE 4
 #define FOR_VECTORS(EACH) \
   if (most > 0) { \

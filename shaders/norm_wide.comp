@@ -31,7 +31,7 @@ layout(constant_id = VKF_C_NORM_VECTORS) const uint VECTORS = 1;
 vec4 row4[MAX_VECTORS];
 shared float sums[2 * VKF_NORM_MAX_SUBGROUPS];
 
-// Of the workgroup; `turn` 0 and 1 have places of their own, so that one barrier is enough.
+// Adds up the parts of the workgroup. `turn` 0 and 1 have places of their own, so that one barrier is enough.
 float total_of(float part, uint turn) {
   const uint n = gl_WorkGroupSize.x / SUBGROUP_SIZE, first = turn * VKF_NORM_MAX_SUBGROUPS;
   const float own = subgroupAdd(part);
@@ -42,7 +42,7 @@ float total_of(float part, uint turn) {
   return total;
 }
 
-// With vector i of this invocation.
+// The next functions take vector i of this invocation.
 void load(uint i, uint row, uint fours) {
   const uint v = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x, from = row * fours;
   row4[i] = vec4(0.0);

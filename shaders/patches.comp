@@ -1,5 +1,5 @@
-// Image patches as rows in the order of a convolution's weight, zeros before the first and behind the last; a workgroup
-// writes a row. Operands: x [image][channel][row][column], out.
+// Writes image patches as rows in the order of a convolution's weight, with rows of zeros before the first and after
+// the last. A workgroup writes a row. Operands: x [image][channel][row][column], out.
 //
 // module patches
 #version 440

@@ -1,7 +1,7 @@
 // The first stage of a matmul whose weight is in q8: rounds rows of x to 8 bits (src/ref/q8.h). An invocation rounds
-// one block of VKF_Q8_BLOCK columns. Operands: x (rows), rounded. Every step is exact: the quotient of two whole
-// numbers is only where a search begins, and a whole number times its scale has at most 24 bits.
-// WORDS: stores whole numbers, four in a word, and scales, as lib/q8.glsl reads them, for kernels that multiply them.
+// one block of VKF_Q8_BLOCK columns. Operands: x (rows), rounded. Every step is exact: the quotient of two integers
+// only starts a search, and an integer times its scale has at most 24 bits.
+// WORDS: stores integers, four in a word, and scales, as lib/q8.glsl reads them, for kernels that multiply integers.
 // Otherwise stores float32, in rows as x.
 //
 // module quantise

@@ -1,6 +1,6 @@
 // Rotary positions (Su et al. 2021): turns the heads of q and k in a row and copies its other columns. A workgroup
 // writes one row. Operands: x, positions, table (cosine and sine of each pair by position), out. A position outside of
-// the table reads its last row (the host refuses such positions before). Widths are specialization constants, because a
+// the table reads its last row (the host refuses such positions first). Widths are specialization constants, because a
 // driver divides lane by lane if it does not know the divisor.
 //
 // module rope

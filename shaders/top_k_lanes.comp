@@ -25,7 +25,7 @@ const uint PIECES = VKF_MAX_LANES_K / SUBGROUP_SIZE;
 const uint CHUNK = 4 * SUBGROUP_SIZE;
 uint list_key[MAX_PIECES], list_id[MAX_PIECES]; // entry h SUBGROUP_SIZE + l: piece h of lane l
 
-// This lane's columns of the chunk at `first`, as far as the row has them.
+// Returns which of this lane's columns of the chunk at `first` the row has.
 bvec4 are_there(uint first) {
   return lessThan(first + 4 * gl_SubgroupInvocationID + uvec4(0, 1, 2, 3), uvec4(p.width));
 }
@@ -37,7 +37,7 @@ uvec4 keys_until(uint begin, uint first) {
   return mix(uvec4(NO_KEY), keys(chunk_until(begin, first, 0.0)), are_there(first));
 }
 
-// The k-th largest of the groups' maxima; NO_KEY if there are too few groups.
+// Returns the k-th largest of the groups' maxima; NO_KEY if there are too few groups.
 uint bound_of(uvec4 top) {
   uvec4 reached = uvec4(0);
   [[unroll]] for (uint l = 0; l < SUBGROUP_SIZE; l++) {
@@ -50,8 +50,8 @@ uint bound_of(uvec4 top) {
   return bound;
 }
 
-// Puts a column into the list at its place, behind those with equal keys that came earlier. Behind the end of the list
-// are NO_KEY and columns that have left it.
+// Inserts a column into the list at its place, behind earlier ones with the same key. Behind the end of the list are
+// NO_KEY and columns that dropped out of it.
 void insert(uint new_key, uint id, inout uint count) {
   const uint lane = gl_SubgroupInvocationID, before = (lane + SUBGROUP_SIZE - 1) % SUBGROUP_SIZE;
   uint carried_key = NAN_KEY, carried_id = 0; // of the entry before a piece
@@ -75,7 +75,7 @@ uint last_key() {
 }
 
 // Offers the list the first column of a chunk with a key over `over`; `who` are the lanes that have one. A full list
-// takes only keys over its last one.
+// takes only keys over its last.
 void offer(inout uvec4 mine, uint who, uint first, inout uint over, inout uint count) {
   const bvec4 hit = greaterThan(mine, uvec4(over));
   const uint lane = findLSB(who), c = hit.x ? 0 : hit.y ? 1 : hit.z ? 2 : 3;

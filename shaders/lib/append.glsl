@@ -9,7 +9,8 @@ struct Place {
   uint row, slot, key; // of x; of the caches, and the key there
 };
 
-// Of this workgroup's row. false: it has none, because its sequence is shorter than the longest.
+// Finds the place of this workgroup's row. Returns false if it has none, because its sequence is shorter than the
+// longest.
 bool find_place(out Place place) {
   const uint tokens = dim[p.tokens], seq = gl_WorkGroupID.x / tokens, t = gl_WorkGroupID.x % tokens;
   place = Place(0, 0, 0);

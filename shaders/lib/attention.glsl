@@ -48,12 +48,11 @@ Place place_in(uint seq, uint head, uint t) {
 
 Place place_of(uint t) { return place_in(gl_WorkGroupID.z, gl_WorkGroupID.y, t); }
 
-// In kernels with a lane for each query. Drivers of CPUs give each thread a run of neighbouring workgroups. Heads are
-// last, because all have as much to do: so every thread gets a part of each sequence.
+// For kernels with a lane for each query. CPU drivers give each thread a run of neighbouring workgroups. Heads are last
+// in the grid, so that every thread gets a part of each sequence: all heads have the same work.
 Place lane_place(uint t) { return place_in(gl_WorkGroupID.y, gl_WorkGroupID.z, t); }
 
-// In kernels with a workgroup for each query. If there are more queries than the grid may have in x, the others are in
-// y, behind the heads.
+// For kernels with a workgroup for each query. Queries beyond the grid's limit in x are in y, behind the heads.
 Place query_place() {
   Place me = place_of(gl_WorkGroupID.y / HEADS * gl_NumWorkGroups.x + gl_WorkGroupID.x);
   me.head = gl_WorkGroupID.y % HEADS;
@@ -65,22 +64,22 @@ uint row_of(Place a) { return a.span.row + a.t; }
 
 const uint GROUP = HEADS / KV_HEADS; // heads that share a head of keys and values
 
-// In kernels whose gl_WorkGroupID.y is a head of keys and values: row r of its queries, with the heads of a query side
-// by side.
+// For kernels whose gl_WorkGroupID.y is a head of keys and values: returns row r of its queries. The heads of a query
+// are neighbouring rows.
 Place row_place(uint r) {
   Place me = place_of(r / GROUP);
   me.head = gl_WorkGroupID.y * GROUP + r % GROUP;
   return me;
 }
 
-// The end of the keys that queries up to t may see.
+// Returns the end of the keys that queries up to t may see.
 uint keys_until(Place a, uint t) { return CAUSAL != 0 ? min(a.span.keys, a.span.past + t + 1) : a.span.keys; }
 
-// Where the mask of key s is.
+// Returns where the mask of key s is.
 uint mask_at(Place a, uint s) { return at[3].x + a.span.slot * p.mask_stride + a.span.first + s; }
 
-// The first key that the mask has, the same for all queries of a sequence; `keys` where it has none. The first block of
-// keys begins there, so pads before a sentence do not change which of its keys make a block.
+// Returns the first key that the mask has, the same for all queries of a sequence; span.keys if it has none. The first
+// block of keys begins there, so pads before a sentence do not change which of its keys make a block.
 uint first_key(Place a) {
   uint first = 0;
   if (HAS_MASK != 0) {
@@ -96,9 +95,9 @@ uint first_key(Place a) {
   return first;
 }
 
-// Where the first block of keys begins that the queries from t on may see.
+// Returns where the first block of keys begins that the queries from t on may see.
 uint keys_from(Place a, uint t) {
-  const uint seen = a.span.past + t + 1; // and no key behind them
+  const uint seen = a.span.past + t + 1; // query t sees no key behind these
   const uint gone = CAUSAL != 0 && p.window != 0 && seen > p.window ? seen - p.window : 0;
   const uint first = first_key(a);
   return gone > first ? first + (gone - first) / VKF_KEY_BLOCK * VKF_KEY_BLOCK : first;
@@ -112,13 +111,13 @@ bool sees(Place a, uint s) {
   return seen;
 }
 
-// The row of k and v that holds key s. Its first element is at this number times the width.
+// Returns the row of k and v that holds key s. Its first element is at this number times the width.
 uint key_row(Place a, uint s) {
   const uint slot = HAS_ANCESTRY != 0 ? ancestry[at[5].x + a.seq * p.ancestry_stride + s] : a.span.slot;
   return (slot * KV_HEADS + a.head / GROUP) * p.key_capacity + a.span.first + s;
 }
 
-// Where the additive bias of key s is.
+// Returns where the additive bias of key s is.
 uint bias_at(Place a, uint s) {
   const uint plane = HAS_SCORE_BIAS == 2 ? a.head : 0;
   uint i = (plane * p.bias_queries + a.t) * p.bias_keys + s;
@@ -129,12 +128,12 @@ uint bias_at(Place a, uint s) {
   return at[4].x + i;
 }
 
-// sum + the products of four columns of a query and a key, one after the other.
+// Adds the products of four columns of a query and a key to `sum`, one after the other.
 float products(vec4 a, vec4 b, float sum) {
   return mad(a.w, b.w, mad(a.z, b.z, mad(a.y, b.y, mad(a.x, b.x, sum))));
 }
 
-// The score from the sum of products: scaled, capped, with the additive bias.
+// Makes a score of the sum of products: scales it, caps it and adds the bias.
 float scaled(Place a, uint s, float sum) {
   float x = sum, factor = flushed(p.scale);
   if (SOFTCAP != 0) {

@@ -28,7 +28,7 @@ float finished(uint column, float sum, float bias, float residual) {
   return y;
 }
 
-// The columns `column`, which is even, and column + 1.
+// Finishes `column`, which is even, and column + 1.
 void finish_gated_with(uint row, uint column, vec2 sums, vec2 bias) {
   const float gate = activate(ACTIVATION, with_bias(column, sums.x, bias.x));
   store(row, column / 2, p.n / 2, mul(gate, with_bias(column + 1, sums.y, bias.y)));
@@ -39,8 +39,8 @@ void finish_with(uint row, uint column, float sum, float bias, float residual) {
 }
 
 #ifdef TEXEL
-// Bias and residual through texel buffers: four columns, the first a multiple of four. Behind the end of a buffer they
-// are zeros.
+// Bias and residual are read through texel buffers: four columns, the first a multiple of four. Past the end of a
+// buffer they are zeros.
 layout(set = 0, binding = 3) uniform samplerBuffer bias4;
 layout(set = 0, binding = 4) uniform samplerBuffer residual4;
 vec4 bias_at(uint column) { return HAS_BIAS != 0 ? texelFetch(bias4, int(at[2].x + column / 4)) : vec4(0.0); }
@@ -87,7 +87,7 @@ void finish_gated(uint row, uint column, vec2 sums) {
 #endif
 
 #ifndef BY_ADDRESS
-// Four columns side by side; those behind the last are not stored.
+// Finishes four columns side by side; those past the last are not stored.
 void finish4(uint row, uint column, vec4 sum, vec4 bias) {
   if (IS_GATED != 0) {
     if (column < p.n) finish_gated_with(row, column, sum.xy, bias.xy);

@@ -1,9 +1,9 @@
 // How numbers are stored in words. FORMAT_<NAME> says which format it is; without one it is float32. The comment behind
-// that name says what may be stored in the format; the build compiles the modules by it (cmake/shaders.cmake). A format
-// defines BITS of an element, unpack() and unpack4(), which make numbers of words, and word_of() if a cache may have
-// the format. If it defines ROW_SCALES, each row has a scale, and whoever uses the numbers multiplies by it. raw()
-// takes the bits of a single number, and join() puts four together as WORDS_OF_4. No feature of the device is needed:
-// 16- and 8-bit numbers are taken out of 32-bit words.
+// that name says what may be stored in the format; the build reads it to decide which modules to compile
+// (cmake/shaders.cmake). A format defines BITS of an element, unpack() and unpack4(), which make numbers of words, and
+// word_of() if a cache may have the format. If it defines ROW_SCALES, each row has a scale, and the code that uses the
+// numbers multiplies by it. raw() takes the bits of a single number, and join() puts four together as WORDS_OF_4. No
+// feature of the device is needed: 16- and 8-bit numbers are taken out of 32-bit words.
 #ifndef FORMAT_GLSL
 #define FORMAT_GLSL
 
@@ -17,7 +17,7 @@ vec2 unpack2(uint word) {
 }
 float unpack(uint word, uint i) { return unpack2(word >> i * 16).x; }
 vec4 unpack4(uvec2 words) { return vec4(unpack2(words.x), unpack2(words.y)); }
-// The other direction: to nearest even by whole numbers, because drivers may round packHalf2x16 as they like. A number
+// Rounds to f16, to nearest even, by integer arithmetic, because drivers may round packHalf2x16 as they like. A number
 // that is or would become infinite becomes NaN: see vkf_format_cached().
 uint half_of(float value) {
   const uint bits = floatBitsToUint(value), magnitude = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;

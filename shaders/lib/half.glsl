@@ -1,5 +1,5 @@
-// The number in f16 that the lower 16 bits of a word are, by whole numbers and one exact product, because drivers may
-// take subnormal numbers as 0 in unpackHalf2x16.
+// Decodes the f16 in the lower 16 bits of a word by integer arithmetic and one exact quotient, because unpackHalf2x16
+// may take subnormal numbers as 0.
 float half_by_hand(uint word) {
   const uint sign = (word & 0x8000u) << 16, magnitude = word & 0x7fffu;
   uint bits = (magnitude << 13) + (112u << 23);

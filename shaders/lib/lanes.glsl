@@ -1,6 +1,6 @@
 // A row in one subgroup of SUBGROUP_SIZE, which is the whole workgroup, with four columns a lane at a time. Operand 0
-// is x, read through a texel buffer if TEXEL is defined (widths are multiples of 4 then). begin_at() gives the place
-// where the row begins whose first element has this number.
+// is x, read through a texel buffer if TEXEL is defined (widths are multiples of 4 then). begin_at() returns where the
+// row begins whose first element has this number.
 #ifdef TEXEL
 layout(set = 0, binding = 1) uniform samplerBuffer x4;
 uint begin_at(uint element) { return at[0].x + element / 4; }
@@ -16,7 +16,7 @@ vec4 four(uint begin, uint column) {
 float one(uint begin, uint column) { return x[begin + column]; }
 #endif
 
-// The same at the end of a row: `none` for columns behind it.
+// As four(), at the end of a row: `none` for columns past it.
 vec4 four_until(uint begin, uint column, uint width, float none) {
   vec4 v = vec4(none);
 #ifdef TEXEL

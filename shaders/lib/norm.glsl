@@ -18,7 +18,7 @@ layout(constant_id = VKF_C_NORM_HAS_RESIDUAL) const uint HAS_RESIDUAL = 0;
 layout(constant_id = VKF_C_NORM_HAS_WEIGHT) const uint HAS_WEIGHT = 0;
 layout(constant_id = VKF_C_NORM_HAS_BIAS) const uint HAS_BIAS = 0;
 
-// An element of the sum with the residual, from x there.
+// Adds the residual, if there is one, to x, an element of that row and column.
 float element(uint row, uint column, float x) {
   precise float y = x;
   if (HAS_RESIDUAL != 0) y += residual[at[1].x + row * p.row_width + column];

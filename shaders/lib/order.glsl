@@ -1,5 +1,5 @@
-// Numbers as integers in the same order. NaN is the largest, both zeros are equal, and subnormal numbers keep their
-// order even if the driver's comparisons take them for zero. Every number has a key over 0.
+// Maps numbers to keys, integers in the same order. NaN is the largest, both zeros are equal, and subnormal numbers
+// keep their order even if the driver's comparisons take them for zero. Every number has a key over 0.
 const uint NAN_KEY = 0xffffffffu, NO_KEY = 0;
 
 uvec4 keys(vec4 v) {
@@ -10,5 +10,5 @@ uvec4 keys(vec4 v) {
 }
 
 uint key(float v) { return keys(vec4(v)).x; }
-// A number with this key.
+// Returns a number with this key.
 float number_of(uint k) { return uintBitsToFloat((k & 0x80000000u) != 0 ? k ^ 0x80000000u : ~k); }

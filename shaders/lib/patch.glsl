@@ -1,5 +1,5 @@
-// Which tile of a matmul a workgroup has: of which rows (x) and of which columns (y). So many rows of tiles are in one
-// patch of workgroups, so that workgroups that run at the same time share rows of x and of w.
+// Which tile of a matmul a workgroup has: its row (x) and column (y) of tiles. A patch of workgroups has TOGETHER rows
+// of tiles, so that workgroups that run at the same time share rows of x and of w.
 const uint TOGETHER = 8;
 
 uvec2 tile_of_patch() {

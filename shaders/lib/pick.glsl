@@ -12,7 +12,7 @@
     word = mix(word, words_of_f.w, gl_SubgroupInvocationID == 4 * f + 3); \
   }
 
-// The same of two float32 that are side by side.
+// The same for two float32 that are side by side.
 #define PICK2(pair, four) \
   [[unroll]] for (uint f = 0; f < SUBGROUP_SIZE / 2; f++) { \
     const vec4 pairs_of_f = four; \
@@ -20,7 +20,7 @@
     pair = mix(pair, pairs_of_f.zw, bvec2(gl_SubgroupInvocationID == 2 * f + 1)); \
   }
 
-// The same of four float32 that are side by side.
+// The same for four float32 that are side by side.
 #define PICK4(quad, four) \
   [[unroll]] for (uint f = 0; f < SUBGROUP_SIZE; f++) { \
     const vec4 quad_of_f = four; \

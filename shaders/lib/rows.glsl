@@ -1,5 +1,5 @@
 // Loads four k of a row of x or w, where both are in rows: by one load if VEC says that K is a multiple of 4, else
-// number by number. From K on they are zeros; `inside` says that all four are before K. Numbers of w stay as they are
+// number by number. Those from K on are zeros; `inside` says that all four are below K. Numbers of w stay as they are
 // stored until unpack4(), so that nothing waits for the load before.
 #include "lib/format.glsl"
 layout(constant_id = VKF_C_VEC) const uint VEC = 1;

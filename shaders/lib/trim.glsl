@@ -1,7 +1,7 @@
 // Which keys of a mask a workgroup with tiles of keys looks at.
 shared uint first_seen, last_seen; // of the mask
 
-// Whole blocks before the first key that the mask has from `from` on, and keys behind its last one, are left out.
+// Moves `from` past whole blocks before the first key that the mask has, and `end` to behind its last key.
 void trim(Place me, inout uint from, inout uint end) {
   const uint row = mask_at(me, 0);
   end = max(end, from);

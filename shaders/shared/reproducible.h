@@ -2,11 +2,10 @@
  * and in C.
  *
  * Made of + - * and / alone, each rounded on its own (`precise` in GLSL, -ffp-contract=off in C). Vulkan lets a
- * quotient or root be wrong by some units in the last place, so kernels compute theirs from the device's, with whole
- * numbers; C takes those of the processor. What would be below 2^-100 is 0: drivers differ on subnormal numbers, and
+ * quotient or root be wrong by some units in the last place, so kernels compute theirs from the device's, with
+ * integers; C takes those of the processor. What would be below 2^-100 is 0: drivers differ on subnormal numbers, and
  * from there every sum is a multiple of 2^-123 and none is subnormal. Functions have one return, at their end (see
- * lib/math.glsl). Read by C and GLSL.
- */
+ * functions.h). Read by C and GLSL. */
 #ifndef VKF_SHARED_REPRODUCIBLE_H
 #define VKF_SHARED_REPRODUCIBLE_H
 
