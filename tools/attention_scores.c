@@ -1,5 +1,6 @@
 /* attention_scores: computes the scores behind the weights of a page, from the queries and keys of the device, and
- * finds the bias that is added to them. */
+ * finds the bias that is added to them.
+ */
 #include <stdlib.h>
 #include <string.h>
 

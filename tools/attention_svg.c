@@ -1,5 +1,6 @@
 /* attention_svg: draws the weights of a text: one head with its tokens, or several as small maps. A PNG has only the
- * cells. */
+ * cells.
+ */
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>

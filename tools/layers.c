@@ -1,5 +1,6 @@
 /* layers: shows what each layer would predict next if it were the last one (nostalgebraist 2020, "interpreting GPT: the
- * logit lens"), and the norms of the states. */
+ * logit lens"), and the norms of the states.
+ */
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>

@@ -11,7 +11,8 @@
  *   {"count": [[WHAT, FACTOR, ...], ...]}          sum of products
  *
  * Ops and views may have "expect". A text in it is a number as it was printed, "0.244728", off by at most half a unit
- * of its last digit; a number is exact. No step names a tolerance: every value carries the bound of its error. */
+ * of its last digit; a number is exact. No step names a tolerance: every value carries the bound of its error.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

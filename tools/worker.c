@@ -2,7 +2,8 @@
  *
  * A request is a line "PROBLEM KERNEL[,KERNEL] SECONDS GIVE-UP-NS"; the answer is a line "done KERNEL NS MIN-NS
  * RATIO FLOPS BYTES" or "wrong KERNEL RATIO" for each and a line "end", or a line "failed SENTENCE". The child prints
- * "ready" when it is ready for the first request. */
+ * "ready" when it is ready for the first request.
+ */
 #define _POSIX_C_SOURCE 200809L
 
 #include "worker.h"

@@ -1,7 +1,7 @@
-/* Kernels, verified and then timed.
+/* bench: verifies and then times kernels.
  *
- * Every variant runs as in a model, on the same case. A result over its bound is reported and never timed; what the
- * last timed run left is compared, too. Variants are timed in rounds, one after the other, so that a machine whose
+ * Every variant runs as in a model, on the same case. A result over its bound is reported and never timed; the results
+ * of the last timed run are compared, too. Variants are timed in rounds, one after the other, so that a machine whose
  * speed drifts slows all of them alike.
  */
 #include <stdio.h>
@@ -19,8 +19,8 @@ enum { MAX_CANDIDATES = 512, MAX_COPIES = 64 };
 #define COLD_BYTES (UINT64_C(256) << 20)
 
 typedef struct candidate {
-  char name[128], base[128], tile[64]; /* base: of the table; tile: that the caller gave it, or "" */
-  uint32_t n_copies, next;             /* of the program with its operands, run in turn */
+  char name[128], base[128], tile[64]; /* base: its row of the table; tile: from the caller, or "" */
+  uint32_t n_copies, next;             /* copies of the program with its operands, run in turn */
   vkf_weights *weights[MAX_COPIES];
   vkf_program *programs[MAX_COPIES];
   vkf_times times;
@@ -30,7 +30,7 @@ typedef struct candidate {
 
 typedef struct bench {
   vkf_env *env;
-  vkf_arena arena; /* of what the driver reports about kernels */
+  vkf_arena arena; /* for what the driver reports about kernels */
   vkf_backend *backend;
   const vkf_caps *caps;
   bool batch_invariant;
@@ -41,7 +41,7 @@ typedef struct bench {
   vkf_case_run run;
   candidate *candidates;
   uint32_t n;
-  char why[256]; /* of the last variant that was left out */
+  char why[256]; /* why the last variant was left out */
 } bench;
 
 static bool named(const char *list, const char *name) {
@@ -66,8 +66,8 @@ static vkf_status verify_first_run(bench *b, candidate *c) {
   return vkf_lab_bench_compare(b->backend, &b->run, c->programs[0], &c->seen, &c->row);
 }
 
-/* Of every program that was timed. A kernel can be right on memory that nothing was written to, and wrong on its own
- * results. */
+/* Verifies every program that was timed: a kernel can be right on memory that nothing was written to, and wrong on its
+ * own results. */
 static vkf_status verify_last_runs(bench *b, candidate *c) {
   for (uint32_t i = 0; i < VKF_MIN(c->n_copies, c->next) && c->row.ratio <= 1; i++)
     VKF_CALL(vkf_lab_bench_compare(b->backend, &b->run, c->programs[i], &c->seen, &c->row));
@@ -79,15 +79,15 @@ static vkf_status verify_last_runs(bench *b, candidate *c) {
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
 
-/* The problem that a node poses to this variant; a matmul's weight is packed as the variant needs it. */
+/* Gets the problem of a node for this variant; a matmul's weight is packed as the variant needs it. */
 static void problem_of(const bench *b, uint32_t node, const vkf_variant *variant, vkf_problem *out) {
   const vkf_case c = {
       .op = b->op, .params = b->run.plan.nodes[node].params, .sizes = b->run.plan.capacity, .format = b->format};
   vkf_tune_problem_of(&c, b->caps, (vkf_tune_mode){b->batch_invariant, b->backend->reproducible}, NULL, variant, out);
-  if (b->params->variant && !out->reproducible) out->order = variant->order; /* by name: in whatever order it adds up */
+  if (b->params->variant && !out->reproducible) out->order = variant->order; /* by name: any order of sums is allowed */
 }
 
-/* Programs with operands of their own: one, or with `cold` so many that no operands stay in caches. */
+/* Makes programs with operands of their own: one, or with `cold` so many that no operands stay in caches. */
 static vkf_status make_programs(bench *b, candidate *c) {
   const vkf_program_options options = {
       .keep_all = true, .statistics = true, .timing = VKF_TIMING_BLOCKS, .variant = c->name};
@@ -106,8 +106,8 @@ static vkf_status make_programs(bench *b, candidate *c) {
   return VKF_OK;
 }
 
-/* Leaves a variant out that does not fit, and keeps the reason. base: the row of the table that it was made of; tile:
- * NULL where it has that row's own. */
+/* Adds a variant; leaves it out if it does not fit, and keeps the reason. base: the row of the table from which it was
+ * made; tile: NULL if it has that row's own. */
 static vkf_status add_candidate(bench *b, const vkf_variant *variant, const vkf_variant *base, const char *tile) {
   candidate *c = &b->candidates[b->n];
   vkf_problem p;
@@ -144,13 +144,13 @@ static vkf_status add_candidate(bench *b, const vkf_variant *variant, const vkf_
   return verify_first_run(b, c);
 }
 
-/* The caller's kernel instead of a row, which keeps its layouts, its tile, its grid. */
+/* Replaces a row's kernel by the caller's; layouts, tile and grid stay. */
 static void take_place(const bench *b, vkf_variant *row) {
   row->own = true;
   row->module = b->params->shader_name ? b->params->shader_name : "own";
 }
 
-/* A row that is not of the table: another tile, or the caller's kernel. */
+/* Adds a variant that is not in the table: another tile, or the caller's kernel. */
 static vkf_status add_made(bench *b, const vkf_variant *made, const vkf_variant *base, const char *tile, bool own) {
   char name[128];
   vkf_kern_name(made, name, sizeof name);
@@ -163,7 +163,7 @@ static vkf_status add_made(bench *b, const vkf_variant *made, const vkf_variant 
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-/* One of "bm=64;bm=128", which `at` is in front of; NULL after the last. */
+/* Copies the first tile of `at` ("bm=64;bm=128") to `tile` and returns what follows it; NULL: there is no more. */
 static const char *next_tile(const char *at, char *tile, size_t size) {
   size_t n = strcspn(at, ";");
   if (!*at) return NULL;
@@ -171,7 +171,7 @@ static const char *next_tile(const char *at, char *tile, size_t size) {
   return at + n + (at[n] == ';');
 }
 
-/* A row with each tile that it can have, as it is and as the caller's kernel. */
+/* Adds a row with each tile that it can have, with its own kernel and with the caller's. */
 static vkf_status add_tiles(bench *b, const vkf_variant *base) {
   char tile[64], why[sizeof b->why];
   vkf_variant v;
@@ -192,7 +192,7 @@ static bool is_asked_for(const bench *b, const vkf_variant *variant) {
          (!b->params->filter || strstr(name, b->params->filter));
 }
 
-/* Refuses a name that no kernel has, and names that leave no kernel of the op: nothing is made or measured before. */
+/* Refuses a name that no kernel has, and names that leave no kernel of the op, before anything is made or measured. */
 static vkf_status check_names(const bench *b) {
   const char *list = b->params->variant, *filter = b->params->filter;
   size_t n = 0;
@@ -217,8 +217,8 @@ static vkf_status check_names(const bench *b) {
                       filter ? filter : "");
 }
 
-/* Why no row that is asked for has this tile: the reason of one whose tile is free, where there is one. NULL: a row
- * has it. */
+/* Returns why none of the requested rows can have this tile (the reason of one whose tile is free, if there is one);
+ * NULL: one can. */
 static const char *refusal_of(bench *b, const char *tile, char *why, size_t size) {
   size_t n = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
@@ -241,7 +241,7 @@ static const char *refusal_of(bench *b, const char *tile, char *why, size_t size
   return why;
 }
 
-/* Reports each tile that no kernel can have; *n_taken: how many are left. */
+/* Reports each tile that no kernel can have; *n_taken: how many others there are. */
 static void refuse_tiles(bench *b, vkf_bench_fn on_row, void *user, uint32_t *n_taken) {
   char tile[64], why[sizeof b->why];
   *n_taken = 0;
@@ -287,7 +287,7 @@ static vkf_status add_candidates(bench *b, vkf_bench_fn on_row, void *user) {
   return VKF_OK;
 }
 
-/* In turns, those that are not wrong. */
+/* Times the candidates that are not wrong, in turns. */
 static vkf_status time_all(bench *b) {
   vkf_status st = VKF_OK;
   vkf_times *times = vkf_env_alloc(b->env, b->n, sizeof *times);

@@ -1,8 +1,8 @@
-/* bench_device: what a device can do at most, and what each of its steps costs: peak and overhead.
+/* bench_device: the problems "peak" and "overhead": the most that a device can do, and the cost of each step.
  *
- * It has kernels of its own, whose results are known: sums that become 2, products of matrices that each add a half,
- * copies, sums of ones that are read from memory and from caches. A kernel with a wrong result is not timed. Sums and
- * products are repeated until a submit takes long enough; on GPUs the copies are larger than caches.
+ * Its kernels have known results: sums that become 2, products of matrices that each add a half, copies, and sums of
+ * ones that are read from memory and from caches. A kernel with a wrong result is not timed. Sums and products are
+ * repeated until a submit takes long enough; on GPUs the copies are larger than caches.
  */
 #include <math.h>
 
@@ -13,11 +13,11 @@
 
 enum { WORKGROUP = 64, FMA_GROUPS = 512, FMA_ROUNDS = 64, SUMS = 12, STEPS = 8, COPIED = 16, MAX_CONTESTANTS = 9 };
 enum { MATRIX_SUMS = 8, MOST_ROUNDS = 1 << 15 }; /* sums of halves are exact up to there, and loops end */
-enum { LEAST_NS = 2000 * 1000 };                 /* of a submit whose work may be repeated */
+enum { LEAST_NS = 2000 * 1000 };                 /* of a submit whose work can be repeated */
 #define COPY_BYTES (UINT64_C(32) << 20)
-#define COPY_BYTES_OF_GPU (UINT64_C(512) << 20) /* more than their last caches hold */
-#define EMPTY_BYTES 256                         /* bound by what does nothing, so that there is something to wait for */
-#define CACHED_BYTES (UINT64_C(64) << 10)       /* of reads that caches answer */
+#define COPY_BYTES_OF_GPU (UINT64_C(512) << 20) /* more than their last-level caches hold */
+#define EMPTY_BYTES 256                         /* bound by the empty kernel, so that there is something to wait for */
+#define CACHED_BYTES (UINT64_C(64) << 10)       /* of reads from caches */
 
 /* Something that is recorded once and timed. */
 typedef struct contestant {
@@ -45,7 +45,7 @@ static void contest_finish(contest *c) {
   vkf_gpu_buffer_destroy(&c->from);
 }
 
-/* What is recorded: so many dispatches of a module's workgroups. */
+/* What to record: n dispatches of `groups` workgroups of a module. */
 typedef struct work {
   const char *module;
   uint32_t groups, n;
@@ -101,7 +101,7 @@ static vkf_status submit(contest *c, contestant *x) {
   return vkf_gpu_wait(c->device, serial);
 }
 
-/* By the device's time stamps where there are some, unless the row is about the host. */
+/* Times one submit, by the device's time stamps if it has any, unless the row is about the host. */
 static vkf_status time_one(void *user, uint32_t i, double *ns) {
   contest *c = user;
   contestant *x = &c->all[i];
@@ -116,7 +116,7 @@ static vkf_status time_one(void *user, uint32_t i, double *ns) {
   return VKF_OK;
 }
 
-/* Each of the n sums is `sum`. */
+/* Verifies that each of the n sums is `sum`. */
 static vkf_status verify_sums(contest *c, contestant *x, size_t n, float sum) {
   vkf_status st = VKF_OK;
   float *sums = vkf_env_alloc(c->env, n, sizeof *sums);
@@ -160,7 +160,7 @@ static contestant *add(contest *c, const char *problem, const char *variant, boo
   return x;
 }
 
-/* Records work that repeats itself until it takes long enough to be timed. flops: of a round. *rounds: how many. */
+/* Records work with as many rounds as make it long enough to time. flops: of a round. *rounds: how many. */
 static vkf_status record_rounds(contest *c, const work *of, double flops, contestant *x, uint32_t *rounds) {
   struct {
     uint32_t rounds;
@@ -170,7 +170,7 @@ static vkf_status record_rounds(contest *c, const work *of, double flops, contes
   w.push = &push;
   w.push_bytes = sizeof push;
   for (;; push.rounds *= 4) {
-    double ns[2]; /* a first run compiles, too */
+    double ns[2]; /* the first run also compiles */
     VKF_CALL(record(c, &w, x));
     for (int i = 0; i < 2; i++) VKF_CALL(time_one(c, (uint32_t)(x - c->all), &ns[i]));
     if (ns[1] >= LEAST_NS || push.rounds * 4 > MOST_ROUNDS) break;
@@ -194,9 +194,10 @@ static vkf_status add_sums(contest *c) {
   return VKF_OK;
 }
 
-/* The first shape of the device that kernels have, in such subgroups. false: there is none. */
+/* Finds the first matrix shape of the device for which kernels are written, and its subgroup size. false: there is
+ * none. */
 static bool find_matrix(const vkf_caps *caps, work *w) {
-  if (caps->is_cpu || !caps->coopmat) return false; /* no kernel of a CPU driver has them */
+  if (caps->is_cpu || !caps->coopmat) return false; /* kernels do not use matrices on CPU drivers */
   for (uint32_t i = 0; i < caps->n_matrix_shapes; i++)
     for (uint32_t size = 8; size <= WORKGROUP; size *= 2) {
       if (!vkf_kern_is_written_for_matrix(size, &caps->matrix_shapes[i]) || !vkf_kern_has_subgroup(caps, size))
@@ -221,7 +222,7 @@ static vkf_status add_matrices(contest *c) {
   return verify_sums(c, x, n, 0.5f * MATRIX_SUMS * (float)rounds);
 }
 
-/* As many reads of a large set as of a small one, by each way to read. */
+/* Adds reads of a large set and as many of a small one, for each way to read. */
 static vkf_status add_reads(contest *c, uint64_t bytes, uint32_t groups) {
   static const struct {
     const char *module, *name;

@@ -1,4 +1,4 @@
-/* bench_ffn: the two matmuls of a feed-forward part as a problem: out = gelu(x w1^T + b1) w2^T + b2. */
+/* bench_ffn: the problem of the two matmuls of a feed-forward layer: out = gelu(x w1^T + b1) w2^T + b2. */
 #include <math.h>
 #include <string.h>
 
@@ -12,12 +12,12 @@ typedef struct ffn {
   uint32_t n_infos;
 } ffn;
 
-/* Numbers first, first + 1, ... of the stream. */
+/* Writes numbers first, first + 1, ... of the stream. */
 static void fill(float *dst, size_t first, size_t n, uint64_t stream, double scale) {
   for (size_t i = 0; i < n; i++) dst[i] = (float)(vkf_rng_normal(1, stream, first + i) * scale);
 }
 
-/* Weights whose standard deviation keeps the size of the numbers that pass through; biases of deviation 1. */
+/* Makes weights whose standard deviation preserves the scale of activations, and biases of deviation 1. */
 static void load(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst) {
   const vkf_weight_info *info = &((const ffn *)user)->infos[index];
   const size_t columns = info->rank == 2 ? info->shape[1] : 1;

@@ -1,21 +1,21 @@
-/* bench_verify: what a run of a kernel left, compared with the scalar path.
+/* bench_verify: compares the results of a kernel's run with the scalar path.
  *
- * Every element of a small result is compared. Of a large one the scalar path would take minutes, so it computes rows
- * from all over it; that no other row was left out is seen without it, because the memory held no numbers before.
+ * Every element of a small result is compared. For a large one the scalar path would take minutes, so it computes rows
+ * spread all over it; other rows are only checked for NaN, with which the memory was filled before.
  */
 #include <math.h>
 
 #include "lab/bench.h"
 #include "ref/walk.h"
 
-/* How many rows are compared: all, or so many as take a moment. */
+/* Returns how many rows are compared: all, or as many as take a moment. */
 static uint32_t n_compared(double flops, uint32_t n_rows) {
   const double MOMENT = 1 << 26, LEAST = 8; /* flops, rows */
   return (uint32_t)VKF_MIN(VKF_MAX(MOMENT * n_rows / VKF_MAX(flops, 1.0), LEAST), (double)n_rows);
 }
 
-/* n of n_rows rows, ascending: the first, the last, and one of each of the n parts that the rows make; of the part that
- * has `wanted`, that one. */
+/* Chooses n of n_rows rows, ascending: one from each of n equal parts, among them the first and the last row. The part
+ * with `wanted` gives that row. */
 static void choose_rows(uint32_t n_rows, uint32_t wanted, uint32_t n, uint32_t *rows) {
   for (uint32_t i = 0; i < n; i++) {
     const uint32_t from = (uint32_t)((uint64_t)i * n_rows / n), end = (uint32_t)((uint64_t)(i + 1) * n_rows / n);
@@ -24,8 +24,8 @@ static void choose_rows(uint32_t n_rows, uint32_t wanted, uint32_t n, uint32_t *
   }
 }
 
-/* A row that has an element which is no number, as poison is: nothing of a benchmark's data makes one. UINT32_MAX: all
- * were written. Adds what the slots hold to *hash. */
+/* Finds a row with a NaN or an infinity: that is poison, because a benchmark's data give neither. UINT32_MAX: all rows
+ * were written. Adds the contents of the slots to *hash. */
 static uint32_t find_unwritten(const vkf_walk *walk, vkf_dim dim, uint64_t *hash) {
   uint32_t row = UINT32_MAX;
   for (uint32_t s = 0; s < walk->plan->n_slots; s++) {

@@ -1,6 +1,6 @@
-/* Kernels compiled and not run: what the driver's compiler makes of every variant that fits a problem.
+/* compile: compiles every variant that fits a problem, runs none, and reports what the driver says about them.
  *
- * Owns nothing. No result is read, so a driver without its GPU will do.
+ * Owns nothing. Reads no results, so a driver without its GPU is enough.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,10 +18,10 @@ typedef struct compilation {
   void *user;
   const vkf_case *of;
   vkf_case_program program; /* of it */
-  char picked[128];         /* for it; "": none that can be made */
+  char picked[128];         /* for it; "": none can be compiled */
 } compilation;
 
-/* Makes the case ready on a variant, NULL: the one that is picked. *failure: "", or why the driver cannot. */
+/* Prepares the case on a variant (NULL: the picked one). *failure: "", or why the driver cannot compile it. */
 static vkf_status ready(compilation *c, const char *variant, char *failure, size_t size) {
   vkf_status st = vkf_case_program_ready(&c->program, c->backend, variant);
   *failure = 0;
@@ -31,7 +31,7 @@ static vkf_status ready(compilation *c, const char *variant, char *failure, size
   return VKF_OK;
 }
 
-/* A row for each stage; nothing where the variant does not fit. */
+/* Compiles a variant and reports a row for each stage; none if it does not fit. */
 static vkf_status compile_variant(compilation *c, const vkf_variant *v) {
   vkf_status st = VKF_OK;
   vkf_arena arena;
@@ -79,7 +79,7 @@ done:
   return st;
 }
 
-/* The first case of each op that no problem describes, in each format that it may be stored in. */
+/* Compiles the first case of each op that no problem describes, in each format that its kernels read. */
 static vkf_status compile_others(compilation *c) {
   for (vkf_op op = 0; op < VKF_OP_COUNT; op++) {
     size_t n = 0;

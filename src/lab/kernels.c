@@ -1,4 +1,4 @@
-/* Kernels listed: which variants fit a problem, how they rank, and why. */
+/* kernels: lists which variants fit a problem, how they rank, and why. */
 #include <stdio.h>
 #include <vkformer/lab.h>
 
@@ -7,13 +7,13 @@
 
 typedef struct listing {
   vkf_case c;
-  vkf_problem problem; /* with the packing that runs take */
+  vkf_problem problem; /* with the packing that runs use */
   const vkf_caps *caps;
   vkf_tune_mode mode;
   const vkf_tuned *tuned;
 } listing;
 
-/* The place of a variant among those that read this packing, from 1; 0: it is not one of them. */
+/* Returns the rank of a variant among those that read this packing, from 1; 0: it is not one of them. */
 static uint32_t place_of(const listing *l, const vkf_variant *v) {
   vkf_kern_rank own, other;
   char why[256];

@@ -1,4 +1,4 @@
-/* The problems that a model poses to kernels: what `vkformer tune MODEL` measures. */
+/* model_problems: lists the problems of a model's plans, which `vkformer tune MODEL` measures. */
 #include <string.h>
 #include <vkformer/lab.h>
 
@@ -8,7 +8,7 @@
 
 typedef struct posed {
   vkf_model *model;
-  char (*texts)[64]; /* of those told so far */
+  char (*texts)[64]; /* of the problems so far */
   size_t n, capacity;
   vkf_problem_fn on_problem;
   void *user;
@@ -25,7 +25,7 @@ static vkf_status tell(posed *p, const char *text) {
   return VKF_OK;
 }
 
-/* Of the nodes of a plan, at its capacity: so are variants picked. */
+/* Lists the problems of a plan's nodes at its capacity, which is what variants are picked for. */
 static vkf_status tell_plan(posed *p, vkf_stage stage, const vkf_sizes *sizes) {
   vkf_status st = VKF_OK;
   vkf_plan *plan = NULL;

@@ -1,7 +1,7 @@
-/* op: vkf_device_run_op(): the table of ops and blocks that can be asked for, and the run.
+/* op: vkf_device_run_op(): the table of ops and blocks that it knows, and the run.
  *
- * An op is a plan of one node or a few, built by the function of its row. It is packed, chosen and recorded as in a
- * model. Refuses inputs and parameters that the row does not name.
+ * An op is a plan of one node or a few, built by the function of its row. Weights are packed, kernels picked and blocks
+ * recorded as in a model. Refuses inputs and parameters that the row does not name.
  */
 #include "lab/op.h"
 
@@ -17,7 +17,7 @@
 static const struct {
   const char *name;
   void (*build)(vkf_op_build *);
-  const char *inputs, *params; /* the names that it knows, each between spaces */
+  const char *inputs, *params; /* the names that it accepts, each between spaces */
 } public_ops[] = {
     {"matmul", vkf_lab_op_matmul, " x w bias residual ", " activation scale trace "},
     {"norm", vkf_lab_op_norm, " x residual weight bias ", " eps rms trace "},
@@ -50,7 +50,7 @@ static bool has_word(const char *words, const char *word, size_t n) {
   return false;
 }
 
-/* The row of the table; -1 after a failure. */
+/* Returns the row of the table; -1 after a failure. */
 static int find_op(vkf_env *env, const char *name) {
   vkf_text names;
   for (size_t i = 0; name && i < VKF_COUNT(public_ops); i++)
@@ -64,7 +64,7 @@ static int find_op(vkf_env *env, const char *name) {
   return -1;
 }
 
-/* A traced op takes the errors of its inputs, too: NAME.error. */
+/* Whether the op has this input. A traced op also has the errors of its inputs: NAME.error. */
 static bool has_input(const vkf_op_build *o, int i, const char *name) {
   const char *end = name ? strrchr(name, '.') : NULL;
   if (!name) return false;
@@ -72,7 +72,7 @@ static bool has_input(const vkf_op_build *o, int i, const char *name) {
                   end && o->trace && !strcmp(end, ".error") ? (size_t)(end - name) : strlen(name));
 }
 
-/* Without the space behind the last word. */
+/* Returns the length without the space after the last word. */
 static int length(const char *words) {
   return (int)strlen(words) - 1;
 }
@@ -100,7 +100,7 @@ static const vkf_op_output *find_output(const vkf_op_build *o, uint32_t slot) {
   return NULL;
 }
 
-/* The shape of a slot as its reader knows it: an output's as asked, else the extents. */
+/* Gets the shape of a slot for the caller: an output's as it was declared, else the extents. */
 static size_t slot_shape(const vkf_op_build *o, uint32_t slot, size_t shape[VKF_MAX_SLOT_RANK]) {
   const vkf_op_output *output = find_output(o, slot);
   const vkf_slot *s = &o->b.slots[slot];
@@ -120,7 +120,8 @@ static void add_ratios(const float *data, const double *exact, const double *bou
   for (uint64_t i = 0; i < n; i++) ratio[i] = bound[i] < 0 ? 0 : vkf_compare_ratio((double)data[i], exact[i], bound[i]);
 }
 
-/* Each node in the order of the plan: its outputs, their exact values, the bounds and the errors of the whole chain. */
+/* Adds, for each node in the order of the plan, its outputs, their exact values, the bounds, the ratios and the errors
+ * of the whole chain. */
 static vkf_status add_trace(vkf_op_build *o, vkf_walk *walk, vkf_op_errors *errors, vkf_result *result) {
   for (uint32_t n = 0; n < o->b.plan.n_nodes; n++) {
     for (uint32_t i = 0; i < VKF_MAX_OUTPUTS; i++) {

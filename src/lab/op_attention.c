@@ -1,10 +1,11 @@
-/* op_attention: the plans of one attention on given queries, keys and values: softmax, attention, attention_weights. */
+/* op_attention: builds the plans of one attention on given queries, keys and values: softmax, attention,
+ * attention_weights. */
 #include <math.h>
 #include <string.h>
 
 #include "lab/op.h"
 
-/* [B,S,H,K] as callers have it to [B][H][S][K]. */
+/* Transposes the caller's [B,S,H,K] to [B][H][S][K]. */
 static float *head_major(vkf_op_build *o, const vkf_array *a) {
   if (!a) return NULL;
   size_t B = a->shape[0], S = a->shape[1], H = a->shape[2], K = a->shape[3];
@@ -48,7 +49,8 @@ static void take_inputs(vkf_op_build *o, bool weights, inputs *a) {
                     T);
 }
 
-/* Their slots in a plan of this capacity. With a cache of S - T earlier tokens the last query sees every key. */
+/* Makes the slots and sets the capacity. If causal, S - T tokens count as the past, so that the last query sees every
+ * key. */
 static void make_slots(vkf_op_build *o, const inputs *a, uint32_t in[VKF_MAX_INPUTS]) {
   o->b.plan.capacity = (vkf_sizes){.B = (uint32_t)a->B,
                                    .S = (uint32_t)a->S,
@@ -110,7 +112,7 @@ void vkf_lab_op_attention_weights(vkf_op_build *o) {
   attention(o, true);
 }
 
-/* Rows of x as the scores of one query each: keys of width 1 that are the scores, a query that is 1. */
+/* Makes softmax an attention in which each row of x has one query, 1, and keys of width 1, which are the scores. */
 void vkf_lab_op_softmax(vkf_op_build *o) {
   const vkf_array *x = vkf_lab_op_input(o, "x", VKF_F32, 2, false);
   const vkf_array *mask = vkf_lab_op_input(o, "mask", VKF_I32, 2, true);

@@ -1,15 +1,15 @@
-/* op_blocks: multi_head_attention, ffn, encoder_block and decoder_block: the sub-layers of op/transformer.h, from
- * which models are built, with the caller's weights.
+/* op_blocks: builds multi_head_attention, ffn, encoder_block and decoder_block from the sub-layers of op/transformer.h,
+ * as models do, with the caller's weights.
  *
- * Weights are [out, in] as in PyTorch's linear layers: keys and values in one matmul, gate and up in one, row by row. x
- * [B,T,D] (or [T,D]) is R sequences of T rows; a memory [B,S,Dm] is B sequences of S rows.
+ * Weights are [out, in] as in PyTorch's linear layers. Keys and values share a matmul, and so do gate and up, row by
+ * row. x [B,T,D] (or [T,D]) is R sequences of T rows; a memory [B,S,Dm] is B sequences of S rows.
  */
 #include <math.h>
 #include <string.h>
 
 #include "lab/op.h"
 
-/* The sizes of x and of the memory, where there is one. */
+/* The sizes and slots of x and of the memory, if there is one. */
 typedef struct streams {
   const vkf_array *array; /* x */
   size_t x[3], memory[3];
@@ -46,7 +46,7 @@ static uint32_t mask_slot(vkf_op_build *o, const char *name, vkf_extent seqs, vk
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* What a trace calls the nodes of a block; those of a decoder's attentions have "self_" or "cross_" before it. */
+/* Returns the name of a block's node in traces; names of a decoder's attentions begin with "self_" or "cross_". */
 static const char *trace_name(void *user, const char *name) {
   static const char *const names[][2] = {
       {"q", "q"},        {"kv", "kv"},           {"append", "append"},          {"append.k", "k"},
@@ -70,14 +70,14 @@ static vkf_linear linear(uint32_t w, uint32_t bias, size_t n, size_t k) {
   return (vkf_linear){vkf_build_slot_operand(w), vkf_build_slot_operand(bias), (uint32_t)n, (uint32_t)k};
 }
 
-/* norm1, norm2, norm3: their weight and bias are norm1_weight, norm1_bias and so on. */
+/* Takes the weight and bias of norm1, norm2 or norm3: norm1_weight, norm1_bias and so on. */
 static vkf_block_norm norm(vkf_op_build *o, const char *name, const streams *s) {
   const uint32_t weight = vkf_lab_op_vector(o, vkf_lab_op_name(o, name, "_weight"), s->x[2]);
   const uint32_t bias = vkf_lab_op_vector(o, vkf_lab_op_name(o, name, "_bias"), s->x[2]);
   return (vkf_block_norm){vkf_build_slot_operand(weight), vkf_build_slot_operand(bias), (uint32_t)s->x[2]};
 }
 
-/* What the parameters say of all sub-layers. post: norm(x + sub(x)); pre: x + sub(norm(x)). */
+/* Reads the parameters of all sub-layers. post: norm(x + sub(x)); pre: x + sub(norm(x)). */
 static vkf_block_form take_form(vkf_op_build *o, bool has_norms) {
   static const char *const words[] = {"post", "pre"};
   vkf_block_form form = {.n_heads = 1};
@@ -88,7 +88,7 @@ static vkf_block_form take_form(vkf_op_build *o, bool has_norms) {
   return form;
 }
 
-/* One multi-head attention over x, or over the memory where `cross`. The inputs' names begin with `prefix`. *width: of
+/* Adds a multi-head attention over x, or over the memory if `cross`. The inputs' names begin with `prefix`. *width: of
  * the output. */
 static uint32_t attend(vkf_op_build *o, vkf_block_form *form, const char *prefix, const streams *s, bool cross,
                        const vkf_block_norm *norm, uint32_t x, uint32_t residual, size_t *width) {
@@ -136,7 +136,7 @@ static uint32_t attend(vkf_op_build *o, vkf_block_form *form, const char *prefix
   return vkf_block_cross_attention(&o->b, form, &stream, &layer, &inputs, x, residual);
 }
 
-/* wg and w1, or their biases (columns 1, rank 1), row by row: [2 n, columns]. NULL: none of them is there. */
+/* Interleaves wg and w1, or their biases (columns 1, rank 1), row by row: [2 n, columns]. NULL: both are absent. */
 static const float *gate_and_up(vkf_op_build *o, const char *const names[2], size_t rank, size_t n, size_t columns) {
   const vkf_array *parts[2];
   for (size_t i = 0; i < 2; i++) {
@@ -150,7 +150,7 @@ static const float *gate_and_up(vkf_op_build *o, const char *const names[2], siz
   return rows;
 }
 
-/* The linear layer of both, to F columns each. */
+/* Makes the linear layer of both, to F columns each. */
 static vkf_linear gate_and_up_linear(vkf_op_build *o, size_t F, size_t width) {
   static const char *const names[] = {"wg", "w1"}, *const biases[] = {"bg", "b1"};
   const uint32_t index = o->n_weights;
@@ -161,7 +161,7 @@ static vkf_linear gate_and_up_linear(vkf_op_build *o, size_t F, size_t width) {
   return linear(w, vkf_lab_op_constant(o, "bg", VKF_F32, 1, &rows, bias), 2 * F, width);
 }
 
-/* act(x w1 + b1) w2 + b2 + residual, or (act(x wg + bg) * (x w1 + b1)) w2 + b2 where there is wg. */
+/* Adds act(x w1 + b1) w2 + b2 + residual or, with wg, (act(x wg + bg) * (x w1 + b1)) w2 + b2 + residual. */
 static uint32_t feed_forward(vkf_op_build *o, vkf_block_form *form, const streams *s, const vkf_block_norm *norm,
                              uint32_t x, uint32_t residual, size_t *width) {
   static const char *const w1_name = "w1", *const w2_name = "w2";

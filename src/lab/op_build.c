@@ -1,4 +1,4 @@
-/* op_build: the builder of the small plans of vkf_device_run_op: inputs checked, slots and nodes made. */
+/* op_build: checks inputs and makes slots and nodes for the small plans of vkf_device_run_op(). */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ const char *vkf_lab_op_name(vkf_op_build *o, const char *prefix, const char *nam
   return text;
 }
 
-/* Traces have the names of nodes as they are. */
+/* Keeps the names of nodes, which traces show, as they are. */
 static const char *same_name(void *user, const char *name) {
   return vkf_arena_strdup(&((vkf_op_build *)user)->arena, name);
 }

@@ -1,4 +1,4 @@
-/* op_errors: how far each number of a traced run may be from the exact result for the inputs that were meant.
+/* op_errors: computes how far each number of a traced run may be from the exact result for the true inputs.
  *
  * The same plan is built a second time with the errors of the inputs in place of the inputs, so that both have one
  * layout. Then, node by node, two parts are added up: how far the errors of the inputs can move the result
@@ -10,7 +10,8 @@
 #include "lab/op.h"
 #include "ref/ref.h"
 
-/* The inputs of the second plan: int32 as they are, of a float input NAME the array NAME.error, or zeros. */
+/* Sets the inputs of the second plan: int32 inputs as they are, and for a float input NAME the array NAME.error, or
+ * zeros. */
 static vkf_status take_inputs(vkf_op_build *e, const vkf_op_build *o) {
   vkf_array *inputs = vkf_arena_alloc(&e->arena, o->n_inputs, sizeof *inputs);
   if (!inputs) return VKF_ERROR_MEMORY;

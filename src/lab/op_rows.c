@@ -1,10 +1,10 @@
-/* op_rows: the plans of ops on rows: matmul, norm, log_softmax, top_k, gate, embed, positions, rope, patches. */
+/* op_rows: builds the plans of ops on rows: matmul, norm, log_softmax, top_k, gate, embed, positions, rope, patches. */
 #include <math.h>
 #include <string.h>
 
 #include "lab/op.h"
 
-/* The rows of x [M,N] or [B,T,N], which set the sizes: R rows. */
+/* Takes x [M,N] or [B,T,N] as R rows, which set the sizes of the plan. */
 static uint32_t take_x(vkf_op_build *o, size_t *rows, size_t *width, const vkf_array **x) {
   size_t shape[3];
   *x = vkf_lab_op_batch(o, "x", false, shape);
@@ -14,7 +14,7 @@ static uint32_t take_x(vkf_op_build *o, size_t *rows, size_t *width, const vkf_a
   return vkf_lab_op_rows(o, "x", false, VKF_DIM_R, *rows, *width);
 }
 
-/* `slot` as out: as many dimensions as x has, the last of them `width`. */
+/* Declares `slot` as an output in the shape of x, but with the last dimension `width`. */
 static void give(vkf_op_build *o, const char *name, uint32_t slot, const vkf_array *x, size_t width) {
   size_t shape[3] = {0};
   if (o->b.st) return;
@@ -68,7 +68,7 @@ void vkf_lab_op_top_k(vkf_op_build *o) {
   give(o, "ids", values + 1, x, k);
 }
 
-/* act(first half of a row) times the second half. */
+/* Computes act(first half of a row) times the second half. */
 void vkf_lab_op_gate(vkf_op_build *o) {
   const vkf_array *x;
   size_t rows, width;
@@ -83,7 +83,7 @@ void vkf_lab_op_gate(vkf_op_build *o) {
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-/* An int32 vector of R rows. */
+/* Takes an int32 vector of R elements; *n is their number, 0 if it is not known yet. */
 static uint32_t take_ids(vkf_op_build *o, const char *name, bool optional, size_t *n) {
   const vkf_array *ids = vkf_lab_op_input(o, name, VKF_I32, 1, optional);
   if (ids && *n) vkf_lab_op_expect(o, ids, 1, n);
@@ -127,7 +127,7 @@ void vkf_lab_op_embed(vkf_op_build *o) {
   vkf_lab_op_output(o, "out", out, 2, (size_t[]){rows, width});
 }
 
-/* The largest position + 1, at most 2^20. */
+/* Returns the largest position + 1, at most 2^20. */
 static size_t count_positions(vkf_op_build *o) {
   const vkf_array *positions = vkf_engine_array_find(o->inputs, o->n_inputs, "positions");
   size_t n = 0;
@@ -139,14 +139,14 @@ static size_t count_positions(vkf_op_build *o) {
   return n;
 }
 
-/* Makes a table of sines and cosines the table of their errors: rounded once, from an angle that double has to a
- * relative 2^-50. */
+/* Replaces a table of sines and cosines by its errors: each is rounded once, and its angle in double has a relative
+ * error of 2^-50. */
 static void rounding_of_table(float *table, size_t n, size_t width) {
   for (size_t i = 0; table && i < n * width; i++)
     table[i] = (float)(0x1p-24 * (1 + 0x1p-10) * fabs((double)table[i]) + 0x1p-50 * (double)(i / width + 1));
 }
 
-/* Sinusoids: the table is the host's business, as for models; the device looks up. */
+/* Adds sinusoids: the host makes the table, as for models, and the device looks rows up. */
 void vkf_lab_op_positional_encoding(vkf_op_build *o) {
   static const char *const layouts[] = {"interleaved", "halves"};
   size_t rows = 0, width = vkf_lab_op_count(o, "width", 4), n;
@@ -167,7 +167,7 @@ void vkf_lab_op_positional_encoding(vkf_op_build *o) {
   vkf_lab_op_output(o, "out", out, 2, (size_t[]){rows, width});
 }
 
-/* The caller's table: cos and sin [n, rotary / 2], one after the other for each pair. */
+/* Takes the caller's table: cos and sin [n, rotary / 2], interleaved as one pair for each angle. */
 static float *take_angles(vkf_op_build *o, const vkf_array *cosines, size_t *n, size_t *rotary) {
   const vkf_array *sines = vkf_lab_op_input(o, "sin", VKF_F32, 2, false);
   vkf_lab_op_expect(o, sines, 2, cosines->shape);
@@ -185,7 +185,7 @@ static float *take_angles(vkf_op_build *o, const vkf_array *cosines, size_t *n, 
   return data;
 }
 
-/* Angles position * base^(-2i / rotary). */
+/* Makes the table for angles position * base^(-2i / rotary). */
 static float *make_angles(vkf_op_build *o, size_t *n, size_t rotary) {
   const double base = vkf_lab_op_number(o, "base", 10000);
   if (!(base > 0)) vkf_lab_op_fail(o, "base: expected a number over 0, found %g", base);
@@ -201,7 +201,7 @@ static float *make_angles(vkf_op_build *o, size_t *n, size_t rotary) {
   return data;
 }
 
-/* Rotary positions of x [T, heads * K]. */
+/* Adds rotary positions to x [T, heads * K]. */
 void vkf_lab_op_rope(vkf_op_build *o) {
   static const char *const pairs[] = {"halves", "interleaved"};
   const vkf_array *x;
@@ -228,7 +228,7 @@ void vkf_lab_op_rope(vkf_op_build *o) {
   give(o, "out", vkf_lab_op_node(o, VKF_OP_ROPE, "rope", NULL, &p, VKF_OP_IN(in, positions, table)), x, width);
 }
 
-/* x [B,C,H,W] > rows of patches [B, n, C*P*P]. */
+/* Cuts x [B,C,H,W] into rows of patches [B, n, C*P*P]. */
 void vkf_lab_op_patches(vkf_op_build *o) {
   const vkf_array *x = vkf_lab_op_input(o, "x", VKF_F32, 4, false);
   uint32_t P = vkf_lab_op_count(o, "patch", 16);

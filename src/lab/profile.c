@@ -1,7 +1,7 @@
-/* profile: the time of every node that a device runs, summed by node.
+/* profile: sums the time of every node that a device runs.
  *
- * Owns the sums and, if asked for, the single runs. It watches runs through the backend's observer; all that changes
- * is that nodes are timed. Invariant: a row has copies of its strings, because plans and programs may be destroyed
+ * Owns the sums and, if requested, the single runs. It watches runs through the backend's observer, and changes nothing
+ * but that nodes are timed. Invariant: a row has copies of its strings, because plans and programs may be destroyed
  * before it.
  */
 #include <pthread.h>
@@ -32,10 +32,10 @@ typedef struct vkf_profile {
   bool keep_events;
   event *events;
   size_t n_events, events_capacity;
-  uint64_t begin_ns; /* when the first run ended less its time */
+  uint64_t begin_ns; /* start of the first run: its end minus its time */
 } vkf_profile;
 
-/* The row of a node, made at its first run. */
+/* Finds the row of a node; makes it at the node's first run. */
 static vkf_status get_row(vkf_profile *p, const vkf_profile_row *key, row **out) {
   const uint64_t hash =
       vkf_hash_text(vkf_hash_text(vkf_hash_text(VKF_HASH_START, key->block), key->node), key->variant);
@@ -117,7 +117,7 @@ static vkf_status on_run(void *user, vkf_program *program, const vkf_plan *plan,
   return st;
 }
 
-/* The device closes. */
+/* Ends the profile when the device closes. */
 static void end(void *user) {
   vkf_profile *p = user;
   p->backend->observer = NULL;
@@ -127,7 +127,7 @@ static void end(void *user) {
   vkf_env_free(p->env, p);
 }
 
-/* NULL: runs are not profiled. */
+/* Returns the device's profile; NULL: it has none. */
 static vkf_profile *profile_of(const vkf_device *dev) {
   const vkf_observer *o = dev->backend->observer;
   return o && o->on_run == on_run ? o->user : NULL;

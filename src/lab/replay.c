@@ -27,7 +27,7 @@ vkf_status vkf_device_replay(vkf_device *dev, const char *node_json, const vkf_a
   vkf_env_clear(env);
   VKF_TRY(vkf_lab_replay_read(env, node_json, arrays, n_arrays, &p.run, &variant));
   VKF_TRY(vkf_ref_backend_create(env, &ref));
-  VKF_TRY(vkf_case_program_ready(&p, ref, NULL)); /* it refuses an index that leads out of its table */
+  VKF_TRY(vkf_case_program_ready(&p, ref, NULL)); /* it refuses indices outside their tables */
   VKF_TRY(run_node(&p));
   if (!dev->gpu || !vkf_kern_find(variant)) variant = NULL;
   VKF_TRY(vkf_case_program_ready(&p, dev->backend, variant));

@@ -1,4 +1,4 @@
-/* replay_read: a node that was written down as a plan of one node. */
+/* replay_read: reads a written node as a plan of one node. */
 #include <math.h>
 #include <string.h>
 
@@ -82,7 +82,8 @@ static vkf_status read_node(reader *r, vkf_file_value root) {
   return VKF_OK;
 }
 
-/* What a caller of a plan promises: sizes within the capacity, whole numbers of beams, products of 31 bits. */
+/* Reads sizes and checks what callers of a plan must ensure: sizes within the capacity, whole numbers of beams,
+ * products below 2^31. */
 static vkf_status read_sizes(reader *r, vkf_file_value root, const char *key, const vkf_sizes *most, vkf_sizes *out) {
   vkf_file_value object;
   const struct {
@@ -143,7 +144,7 @@ static vkf_status read_extents(reader *r, vkf_file_value operand, vkf_slot *slot
   return VKF_OK;
 }
 
-/* The array of an input, which must have its actual extents. */
+/* Finds the array of an input, which must have the operand's actual extents. */
 static vkf_status find_data(reader *r, const vkf_slot *slot, const vkf_array **out) {
   const vkf_array *a = *out = vkf_engine_array_find(r->arrays, r->n_arrays, slot->name);
   if (!a) return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "expected an array called %s, found none", slot->name);
@@ -162,7 +163,7 @@ static void load_weight(void *user, uint32_t index, uint32_t first, uint32_t n, 
   memcpy(dst, (const float *)r->weights[index] + first * width, n * width * sizeof *dst);
 }
 
-/* An activation at capacity: what is behind the actual sizes is NaN. */
+/* Makes a constant of an activation, at capacity; elements outside the actual sizes are NaN. */
 static vkf_status make_constant(reader *r, vkf_slot *slot, const vkf_array *a) {
   const uint64_t n = vkf_slot_elements(slot);
   float *data = vkf_arena_alloc(&r->run->arena, n, sizeof *data); /* or int32_t */

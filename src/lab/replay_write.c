@@ -1,4 +1,4 @@
-/* replay_write: a node written down. */
+/* replay_write: writes a node as JSON and arrays. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static json_t *operands(const vkf_walk *walk, const vkf_node *node, const vkf_op
   return NULL;
 }
 
-/* The worst element. Of a matmul's result also how large its tiles are, and which one the element is in. */
+/* Returns the worst element and, for a matmul, the size of its tiles and the tile that has the element. */
 static json_t *worst_element(const vkf_node *node, const vkf_bench_element *e, const char *variant, double ratio) {
   const vkf_variant *v = vkf_kern_find(variant);
   json_t *tile_shape = NULL, *tile = NULL;
@@ -101,7 +101,7 @@ static json_t *worst_element(const vkf_node *node, const vkf_bench_element *e, c
 
 /* ---- as arrays --------------------------------------------------------------------------------------------------- */
 
-/* A slot as it was, dense at actual sizes. */
+/* Adds the values of a slot, dense at actual sizes. */
 static vkf_status add_array(vkf_result *result, const vkf_walk *walk, const char *name, uint32_t slot) {
   const vkf_slot *s = &walk->plan->slots[slot];
   size_t shape[VKF_MAX_SLOT_RANK];
@@ -111,7 +111,7 @@ static vkf_status add_array(vkf_result *result, const vkf_walk *walk, const char
   return vkf_slot_compact(walk->env, s, walk->dims, walk->bases[slot], data);
 }
 
-/* What output o should have been. */
+/* Adds what output o should have been: exact values and bounds. */
 static vkf_status add_exact(vkf_result *result, vkf_walk *walk, uint32_t index, uint32_t o, const char *name) {
   vkf_status st = VKF_OK;
   const uint32_t slot = walk->plan->nodes[index].out[o];

@@ -1,8 +1,8 @@
 /* validate: compares every node of a model's plans.
  *
- * Memory is filled with NaN before each run, so reading what was never written shows. A model runs both in full
+ * Memory is filled with NaN before each run, so that reading what was never written is seen. A model runs both in full
  * passes, as vkf_session_run() makes them, and in the packed steps of sessions (engine/steps.h), on the device and on
- * the scalar path. Each block reports err/bound of its nodes and how far the two chains have drifted apart.
+ * the scalar path. Reports err/bound of each node, and for each block how far the two chains have drifted apart.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 enum { B = 2, S = 7, T = 5, SLOTS = 4 };
 
-/* One backend's side, with a plan cache of its own whose slots stay readable. */
+/* One backend's side, with its own plan cache, whose slots stay readable. */
 typedef struct side {
   vkf_session session; /* of the opened model, on this side's backend and weights */
   vkf_weights *weights;
@@ -29,7 +29,7 @@ typedef struct pass {
   vkf_sizes sizes;
 } pass;
 
-/* A packed step of slots, without beams or with two a sentence: the ids that each is fed, and whose it continues. */
+/* A packed step, without beams or with two a sentence: how many ids each slot is fed, and which slot it continues. */
 typedef struct packed_step {
   const char *name;
   uint32_t beams, fed[SLOTS], order[SLOTS];
@@ -48,7 +48,7 @@ typedef struct ran {
   vkf_dims dims;
 } ran;
 
-/* The length of the source: of images, what they have. */
+/* Returns the length of the source; images determine theirs. */
 static uint32_t source_length(const vkf_net_info *info) {
   return info->image[0] > 0 ? info->max_positions : S;
 }
@@ -75,7 +75,7 @@ static void fill_ids(int32_t *ids, size_t n, uint32_t vocab, uint64_t stream) {
   for (size_t i = 0; i < n; i++) ids[i] = (int32_t)(vkf_rng_u64(7, stream, i) % vocab);
 }
 
-/* The encoder on given ids, or on noise as images. */
+/* Runs the encoder on given ids, or on noise as images. */
 static vkf_status run_encode(vkf_session *session, const vkf_cached_plan *cached, vkf_dims *dims, const int32_t *mask) {
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
@@ -164,7 +164,7 @@ static vkf_status verify_pass(vkf_validation *v, const char *pass, vkf_walk *dev
   return VKF_OK;
 }
 
-/* Compares what ran on each side. */
+/* Compares the programs that ran on both sides. */
 static vkf_status compare(vkf_validation *v, side sides[2], const char *pass, const ran has[2]) {
   vkf_status st = VKF_OK;
   vkf_walk walks[2] = {{0}, {0}};

@@ -1,7 +1,7 @@
-/* validate: every op on its cases, either by every fitting variant, or on one case.
+/* validate: compares every op on its cases with every fitting variant, or on one case.
  *
- * Memory is filled with NaN before each run, so reading what was never written shows. Invariant: a variant that runs
- * no case has a row that says why.
+ * Memory is filled with NaN before each run, so that reading what was never written is seen. Invariant: a variant that
+ * runs no case has a row that says why.
  */
 #include <math.h>
 
@@ -11,7 +11,7 @@
 #include "ref/walk.h"
 #include "vkop/vkop.h"
 
-/* Verifies a case in a format on a variant (NULL: the chosen one), reports it and adds it to *sum; nothing where the
+/* Verifies a case in a format on a variant (NULL: the picked one), reports it and adds it to *sum. Does nothing if the
  * variant does not fit. */
 static vkf_status verify_case(vkf_validation *v, const vkf_case *c, vkf_format format, const char *variant,
                               vkf_validate_row *sum) {
@@ -57,13 +57,13 @@ static vkf_validate_row op_row(vkf_op op, vkf_format format, const char *variant
                             .left_out = ""};
 }
 
-/* float32 runs all cases; the other formats take turns. */
+/* Whether a format runs case i. float32 runs all cases; the other formats take turns. */
 static bool has_case(vkf_format format, size_t i) {
   return format == VKF_FORMAT_F32 || i % VKF_FORMAT_COUNT == (size_t)format;
 }
 
-/* In a format. Its pipelines go at the end, since those of all variants together take gigabytes on software drivers.
- * *ran: at least one case did. */
+/* Validates a variant in one format. Destroys its pipelines at the end, because those of all variants together take
+ * gigabytes on software drivers. *ran: at least one case ran. */
 static vkf_status validate_variant(vkf_validation *v, vkf_op op, vkf_format format, const char *variant, bool *ran) {
   vkf_status st = VKF_OK;
   size_t n = 0, n_pipelines = 0;
@@ -87,7 +87,7 @@ bool vkf_lab_is_read(vkf_op op, vkf_format format) {
   return false;
 }
 
-/* Why a variant does not take a case; NULL: it would. */
+/* Returns why a variant does not fit a case; NULL: it fits. */
 static const char *why_not(vkf_validation *v, const vkf_variant *variant, const vkf_case *c, char *why, size_t size) {
   const vkf_caps *caps = vkf_gpu_device_caps(v->dev->gpu);
   vkf_case_run run = {0};
@@ -107,7 +107,8 @@ static const char *why_not(vkf_validation *v, const vkf_variant *variant, const 
   return reason;
 }
 
-/* A row that says why no case ran: the reason of the first one that does not fit. all: in no format. */
+/* Reports a row that says why no case ran: the reason for the first one that does not fit. all: none ran in any format.
+ */
 static void report_left_out(vkf_validation *v, const vkf_variant *variant, vkf_format format, bool all) {
   size_t n = 0;
   char name[128], why[256];
@@ -153,7 +154,7 @@ vkf_status vkf_lab_validate_ops(vkf_validation *v, bool ref) {
 
 /* ---- one case each ----------------------------------------------------------------------------------------------- */
 
-/* Plain data, and every extent of the result odd (their product is) but not all 1? */
+/* Sets *odd if the case has plain data and every extent of the result is odd (their product is) but not all are 1. */
 static vkf_status is_odd(vkf_env *env, const vkf_case *c, bool *odd) {
   vkf_status st = VKF_OK;
   vkf_case_run run = {0};

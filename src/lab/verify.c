@@ -1,7 +1,7 @@
-/* verify: a run of an open model, its nodes compared with their bounds at the sizes of that run.
+/* verify: runs an open model and compares its nodes with their bounds at the sizes of that run.
  *
- * Owns a second set of programs, kept readable; the weights are the model's. All layers of a stack ask for the same
- * kernels at the same sizes, so the first one stands for them.
+ * Owns a second set of programs, kept readable; the weights are the model's. All layers of a stack use the same kernels
+ * at the same sizes, so only the first one is compared.
  */
 #include <math.h>
 #include <vkformer/lab.h>
