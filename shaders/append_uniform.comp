@@ -1,4 +1,4 @@
-// As append.comp, with the same bits: one subgroup for each row, for drivers that load only once what all lanes ask for
+// As append.comp, with the same bits: one subgroup for each row, for drivers that load once what all lanes share
 // (lib/pick.glsl). Operands: x, k, v, spans; with TURNED x, k, v, positions, table, q, spans. x and table are read by
 // address. A lane has two neighbouring columns and stores them as a pair. With TURNED it has two columns of the first
 // half of a head and the two that they are turned with. It loads the angles of a row once, so heads must be turned

@@ -6,8 +6,8 @@
 // VEC4: loads four elements at a time (head widths are multiples of 4).
 // TEXEL: reads k and v through texel buffers.
 // HEADS_BESIDE: for few queries of many sequences. A lane has one head of a query. The heads of all sequences are in
-// neighbouring lanes, so no lane is idle even where each sequence has one query. The loops over a head are unrolled,
-// which halves the time on lavapipe, but takes 0.3 s to compile at width 64 and 1.8 s at 256.
+// neighbouring lanes, so no lane is idle even if each sequence has one query. The loops over a head are unrolled, which
+// halves the time on lavapipe, but takes 0.3 s to compile at width 64 and 1.8 s at 256.
 //
 // module attention, reads caches
 // module attention_vec4: VEC4, reads caches

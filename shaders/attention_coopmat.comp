@@ -34,8 +34,8 @@ layout(BINDING(VKF_ATTENTION_WIDE)) buffer Wide { uint is_wide[]; };
 const uint KEY_STRIDE = KEY_WIDTH / 8 + 1, VALUE_STRIDE = VALUE_WIDTH / 8 + 1;
 const uint SCORE_STRIDE = BN / 4 + 1, WEIGHT_STRIDE = BN / 8 + 1;
 const uint VALUES = BN * KEY_STRIDE, STAGED = VALUES + BN * VALUE_STRIDE;
-shared uvec4 staged[STAGED > BM * KEY_STRIDE ? STAGED : BM * KEY_STRIDE]; // q in the beginning; keys and values
-shared uvec4 scores[BM * SCORE_STRIDE]; // then what the sums of a row are multiplied with; results in the end
+shared uvec4 staged[STAGED > BM * KEY_STRIDE ? STAGED : BM * KEY_STRIDE]; // q first; then keys and values
+shared uvec4 scores[BM * SCORE_STRIDE]; // then the factors of the sums of a row; finally results
 shared uvec4 weights[BM * WEIGHT_STRIDE];
 
 const uint KEY_STEPS = KEY_WIDTH / MATRIX_K, KEY_PIECES = BN / MATRIX_N, VALUE_PIECES = VALUE_WIDTH / MATRIX_N;

@@ -2,9 +2,8 @@
 // workgroup takes BM rows (the queries of all heads that share a head of keys and values) and SPLIT of their keys. It
 // leaves its result in scratch memory, where attention_combine.comp adds up the splits of a row. Head widths are
 // multiples of 4. A workgroup is several subgroups, each of one or more clusters of BK lanes. A lane has every BK-th
-// group of four columns of a head. The clusters take turns: each takes TN keys, the next cluster the next TN. Each
-// keeps a maximum, a sum and values of its own; at the end these are added up through shared memory, in the order of
-// the clusters.
+// group of four columns of a head. The clusters take turns: each takes TN keys, the next cluster the next TN. Each has
+// its own maximum, sum and values, which are added up at the end through shared memory, in the order of the clusters.
 //
 // module attention_split, reads caches, written out
 #version 440
@@ -23,7 +22,7 @@ layout(BINDING(6)) writeonly buffer Partial { float partial[]; };
 layout(constant_id = VKF_C_WORKGROUP) const uint WORKGROUP = 128;
 const uint CLUSTERS = WORKGROUP / BK;
 const uint K_CHUNKS = (KEY_WIDTH / 4 + BK - 1) / BK, V_CHUNKS = (VALUE_WIDTH / 4 + BK - 1) / BK;
-// Literal sizes: see matmul_lane.comp.
+// Literal sizes: see matmul_shared.comp.
 #define MAX_BM 8
 #define MAX_TN 4
 #define MAX_CHUNKS 4

@@ -1,10 +1,10 @@
 // As attention.comp, with the same bits, for GPUs (after FlashAttention 2, Dao 2023). A workgroup takes BM rows: the
 // queries of all heads that share a head of keys and values. It goes through the keys in tiles of BN. VKF_KEY_BLOCK
 // lanes share TM rows. To compute scores, a lane has one key of each block of the tile; to add up values, it has four
-// columns of each 64. Shared memory holds the rows, keys and values, in slices of BK columns of a head (columns behind
+// columns of each 64. Shared memory holds the rows, keys and values, in slices of BK columns of a head (columns after
 // the end of a head are zeros). Lanes also exchange scores there, which weights then replace. One lane of each row
-// finds the maximum of a block. Tiles behind the last key, and those before the first key that any query sees, are left
-// out. If every query sees a whole tile, which is so for most tiles, no weight is tested.
+// finds the maximum of a block. Tiles after the last key, and those before the first key that any query sees, are
+// skipped. If every query sees a whole tile, as in most tiles, no weight is tested.
 // VEC4: loads four elements at a time (head widths are multiples of 4).
 //
 // module attention_tiles: VEC4, reads caches, written out
@@ -37,8 +37,8 @@ const uint BLOCKS = BN / VKF_KEY_BLOCK;               // of a tile
 const uint SLICE = BK / 4 + 1, SCORES = BN / 4 + 1;   // vec4 of a row; one more than it needs, for the banks
 const uint KEY_PIECES = (KEY_WIDTH + 3) / 4, VALUE_PIECES = (VALUE_WIDTH + 3) / 4;
 const uint CHUNKS = (VALUE_PIECES + 15) / 16;         // of 64 columns
-const bool WHOLE_SLICES = KEY_PIECES % (BK / 4) == 0; // no slice has columns behind the end of a head
-// Literal sizes: see matmul_lane.comp.
+const bool WHOLE_SLICES = KEY_PIECES % (BK / 4) == 0; // no slice has columns after the end of a head
+// Literal sizes: see matmul_shared.comp.
 #define MAX_TM 4
 #define MAX_BLOCKS 4
 #define MAX_CHUNKS 4
@@ -85,9 +85,9 @@ void stage_values(Place me, uint s0, uint end, uint chunk) {
   }
 }
 
-// Of row i of this lane's and block n of the tile: i MAX_BLOCKS + n; of chunk c of the values: i MAX_CHUNKS + c.
+// Row i of this lane, block n of the tile: i MAX_BLOCKS + n. Row i, chunk c of the values: i MAX_CHUNKS + c.
 float score[MAX_TM * MAX_BLOCKS], top[MAX_TM];
-float own_top, total, factor[MAX_BLOCKS]; // of own_row, alike in all lanes that have it
+float own_top, total, factor[MAX_BLOCKS]; // of own_row, the same in all lanes that have it
 vec4 o[MAX_TM * MAX_CHUNKS], b[MAX_BLOCKS], w[MAX_TM];
 
 void clear_row(uint i) {
@@ -157,7 +157,7 @@ void add_chunk(uint c, Place first, uint s0, uint end, uint row0, uint lane, boo
     stage_values(first, s0, end, c);
     barrier();
   }
-  // No array is indexed by j4: compilers keep this loop, and would turn such an index into a ladder of selects.
+  // No array is indexed by j4: compilers keep this loop, and would turn such an index into a chain of selects.
   [[dont_unroll]] for (uint j4 = 0; j4 < BN / 4; j4++) {
     if (j4 % (VKF_KEY_BLOCK / 4) == 0) {
       const uint n = j4 / (VKF_KEY_BLOCK / 4);

@@ -1,7 +1,7 @@
-// As attention.comp, with the same bits, for drivers that use one scalar load where all lanes load from the same
-// address. A lane computes one query, a workgroup SUBGROUP_SIZE of them. Rows of k and v are read by address.
-// Everything is unrolled over the head's width, which is a multiple of 4 and at most VKF_MAX_UNIFORM_WIDTH. Blocks that
-// no query sees are skipped. A block that all lanes see whole is taken PART keys at a time, any other one AT_ONCE.
+// As attention.comp, with the same bits, for drivers that use one scalar load if all lanes load from the same address.
+// A lane computes one query, a workgroup SUBGROUP_SIZE of them. Rows of k and v are read by address. Everything is
+// unrolled over the head's width, which is a multiple of 4 and at most VKF_MAX_UNIFORM_WIDTH. Blocks that no query sees
+// are skipped. A block that all lanes see whole is taken PART keys at a time, any other one AT_ONCE.
 // FEW: has no code for whole blocks, so the driver compiles it sooner (docs/kernels.md), and takes all blocks AT_ONCE
 // keys at a time.
 //
@@ -41,11 +41,11 @@ void raise(float risen) {
 // code again in every turn (docs/kernels.md), so it takes half a block. With 16 lanes a block is one turn, and no loop.
 const uint PART = SUBGROUP_SIZE == 8 ? 8 : VKF_KEY_BLOCK;
 const bool IN_PARTS = PART < VKF_KEY_BLOCK;
-// A zero that the compiler does not know: if it knew how many turns a loop has, it would unroll it.
+// A zero that the compiler cannot know. If it knew how many turns a loop has, it would unroll it.
 #define ZERO (IN_PARTS ? p.key_capacity >> 31 : 0)
 
-// PART rows of `width` elements have an address each, 128 bytes behind their beginning: instructions are shorter where
-// what they read is at most that far away.
+// Each of PART rows of `width` elements has an address 128 bytes after its beginning, because instructions are shorter
+// if they read at most that far from their address.
 #define BYTES_OF_4 (16 / PER_WORD)
 #define ADDRESSES(rows, operand, row, width)                                                     \
   uint64_t rows[PART];                                                                           \

@@ -1,9 +1,9 @@
 // As attention.comp, with the same bits: one subgroup, which is the whole workgroup, for each query; for few queries on
-// drivers that use one scalar load where all lanes load from the same address, and that compute only once what is the
-// same in all lanes. That is everything but the values, of which a lane has one column (and every SUBGROUP_SIZE-th
-// after it). A lane picks its column as in matmul_uniform.comp, so nothing is gathered and lanes exchange nothing. Key
-// widths are multiples of 4, value widths of SUBGROUP_SIZE. The keys of a block are taken AT_ONCE at a time. Four at a
-// time would take less time for few keys and more for many, because each sum waits for the one before.
+// drivers that use one scalar load if all lanes load from the same address, and that compute only once what is the same
+// in all lanes. That is everything but the values, of which a lane has one column (and every SUBGROUP_SIZE-th after
+// it). A lane picks its column as in matmul_uniform.comp, so nothing is gathered and lanes exchange nothing. Key widths
+// are multiples of 4, value widths of SUBGROUP_SIZE. The keys of a block are taken AT_ONCE at a time. Four at a time
+// would take less time for few keys and more for many, because each sum waits for the one before.
 //
 // module attention_uniform_keys, reads caches
 #version 440

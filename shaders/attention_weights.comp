@@ -1,8 +1,8 @@
 // The weights of attention, [seq][head][query][key] at capacity strides. A lane computes one query, a workgroup a band
 // of WORKGROUP queries. Operands: lib/attention.glsl (v is absent), out. The result holds the scores first, then exp of
 // them, then the weights. Keys that a query does not see get exactly zero, and so do all keys of a query without any.
-// In a packed batch, whatever is no query or no key of a sequence is zero. Each turn of a loop takes several keys, or
-// many elements of one, because drivers may end a loop after so many turns (kern/family.h).
+// In a packed batch, everything that is not a query or a key of a sequence is zero. Each turn of a loop takes several
+// keys, or many elements of one, because drivers may end a loop after so many turns (kern/family.h).
 //
 // module attention_weights, reads caches
 #version 440

@@ -1,5 +1,5 @@
 // Measures the roof of reads. Every invocation adds up sixteen vec4 of ones; those of a workgroup are contiguous in a
-// set that begins again behind its end. A small set stays in the caches, however often it is read.
+// set that wraps around. A small set stays in the caches, however often it is read.
 //
 // module bench_read
 // module bench_read_texel: TEXEL

@@ -38,7 +38,7 @@ uint column_of(uint i) {
 
 void load(uint i, uint first, uint row) {
   const uint c = column_of(first + i);
-  const float v = x[at[0].x + row * p.width + min(c, p.width - 1)]; // no branch, so that all loads are under way
+  const float v = x[at[0].x + row * p.width + min(c, p.width - 1)]; // no branch, so that all loads run at once
   own[i] = c < p.width ? v : uintBitsToFloat(0xff800000u); // exp of it is 0
 }
 
@@ -50,7 +50,7 @@ void finish(uint i, uint first, uint row, float top, float shift) {
 }
 #endif
 
-// The largest of all invocations' numbers.
+// Returns the largest of all invocations' numbers.
 float largest_of(float top) {
   largest[gl_LocalInvocationID.x] = top;
   barrier();

@@ -30,7 +30,7 @@ void main() {
   const uint row = gl_WorkGroupID.x, lane = FIRST_COLUMN, lanes = COLUMN_STEP;
   if (row >= dim[p.rows]) return;
   const uint begin = offsets[at[1].x + row], end = min(offsets[at[1].x + row + 1], p.max_edits);
-  uint first = begin; // behind the last fill
+  uint first = begin; // after the last fill
   for (uint e0 = begin; e0 < end; e0 += VKF_EDITS_AT_ONCE) {
     [[unroll]] for (uint i = 0; i < VKF_EDITS_AT_ONCE; i++)
       if (e0 + i < end && edits[at[2].x + 4 * (e0 + i)] == VKF_LOGIT_EDIT_KIND_FILL) first = e0 + i + 1;

@@ -3,8 +3,8 @@
 // (rows), bias, residual, out, scales of rows if the format has them, a word that becomes 1 if some x or w cannot be
 // stored as f16. K is a multiple of 8.
 // x is rounded to f16 on its way to shared memory. Weights in bf16 become f16 there, too, which is exact from 2^-14 on,
-// and so do the whole numbers of int8. Shared memory has two slices of BK. While one is multiplied, the next goes there
-// and the one behind it is on its way from memory to registers. The matrices of a step of MATRIX_K are loaded while
+// and so do the whole numbers of int8. Shared memory has two slices of BK. While one is multiplied, the next is stored
+// there, and the one after that is loaded from memory to registers. The matrices of a step of MATRIX_K are loaded while
 // those of the step before are multiplied. A slice has an even number of steps.
 // AHEAD: this goes on across the barrier between two slices, so that matrix cores have work while subgroups wait there.
 // HALVES: x is in f16 already, as round_halves.comp leaves it.
@@ -71,7 +71,7 @@ const uint STRIDE = DEPTH + 1; // of its rows: one more, so that neighbours are 
 const uint SLICE = (BM + BN) * STRIDE, SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP_SIZE, PIECE = MATRIX_M * MATRIX_N / 4;
 shared uvec4 slices[2 * SLICE > SUBGROUPS * PIECE ? 2 * SLICE : SUBGROUPS * PIECE];
 
-// A lane's share of a slice, of which it has one place in depth.
+// A lane's share of a slice, all at the same depth.
 const uint X_LOADS = (BM * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 const uint W_LOADS = (BN * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 #ifdef HALVES
@@ -83,7 +83,7 @@ EIGHT next_w[W_LOADS];
 uint x_rows[X_LOADS], w_rows[W_LOADS]; // where they begin in the buffers
 
 // Shared memory takes 16 bytes of each of eight lanes at a time, if they are in different banks. Rows that are DEPTH
-// apart are, neighbours are not, so eight lanes have such rows.
+// apart are, neighbours are not, so eight lanes take rows that are DEPTH apart.
 const uint AT_ONCE = DEPTH < 8 ? 8 / DEPTH : 1;
 uint row_of(uint load) {
   const uint row = load / DEPTH;
@@ -165,7 +165,7 @@ void put_rest(uint slice, uint k0, uint end) {
 const uint ROWS = TM / MATRIX_M, COLUMNS = TN / MATRIX_N; // pieces of a subgroup
 const uint STEPS = BK / MATRIX_K;
 
-// The matrices of a step of a slice, in one of two sets of registers; and their products.
+// Load the matrices of a step of a slice into one of two sets of registers; multiply them.
 #define LOAD(set, slice, step)                                                                                \
   {                                                                                                           \
     [[unroll]] for (uint i = 0; i < ROWS; i++)                                                                \

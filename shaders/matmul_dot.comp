@@ -25,8 +25,8 @@ shared uint words[(BM + BN) * STRIDE];
 shared float block_scales[BM];
 #include "lib/tile_columns.glsl"
 
-// Literal sizes: SwiftShader keeps no array in registers whose size is a specialization constant. kern/family_dot.c
-// knows them.
+// Literal sizes: SwiftShader keeps no array in registers whose size is a specialization constant. The tiles in
+// kern/variants.c stay within them.
 #define MAX_TILE VKF_DOT_MAX_TILE
 #define MAX_LOADS VKF_DOT_MAX_LOADS
 #if MAX_TILE > 8 || MAX_LOADS > 8

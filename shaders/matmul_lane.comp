@@ -44,7 +44,7 @@ layout(BINDING(1)) readonly buffer W { WORDS_OF_4 w4[]; };
 #define MAX_GROUPS 4
 const uint GROUPS = (TM + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE; // rows of x that a lane holds
 
-// The value of lane l, row g * SUBGROUP_SIZE + l, times the four columns of every lane.
+// Adds the value of lane l, row g * SUBGROUP_SIZE + l, times the four columns of every lane.
 #define ROW(value, l) sums[g * SUBGROUP_SIZE + l] = mad(value, b, sums[g * SUBGROUP_SIZE + l]);
 #if defined(BROADCAST) && TM == 1
 #define ROWS(v) ROW(subgroupBroadcast(v, 0), 0)
@@ -81,8 +81,8 @@ void main() {
     AT_K(z)
     AT_K(w)
   } while (++k < k4);
-  // A loop with one copy of the epilogue. It goes over a copy of the sums, so that its variable indexes no sums and
-  // they stay in registers.
+  // A loop with one copy of the epilogue. It runs over a copy of the sums: its variable must not index the sums, or
+  // they would not stay in registers.
   const uint column = column0 + 4 * lane, rows = min(TM, M - row0);
   const vec4 bias = bias_at(column);
   vec4 tile[MAX_TM];

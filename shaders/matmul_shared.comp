@@ -78,7 +78,7 @@ void put(uint slice) {
   EACH_8(W_LOADS, PUT_W)
 }
 
-// Column j: rows i of the tile with four k of it.
+// Multiplies four k of column j with every row of the tile.
 void multiply_column(uint j, uint w_from) {
   const vec4 b = slices[w_from + j * ACROSS * STRIDE];
   [[unroll]] for (uint c = 0; c < 4; c++) {
@@ -108,8 +108,7 @@ void finish_row(uint i, uint row, uint column0, uint tx, uint M) {
 
 void main() {
   const uint M = dim[p.rows], row0 = gl_WorkGroupID.x * BM, column0 = gl_WorkGroupID.y * BN;
-  // 32 neighbours read 4 rows and 8 columns, where the tile is that large: fewer different addresses than one row of it
-  // has.
+  // If the tile is large enough, 32 neighbours read 4 rows and 8 columns: fewer addresses than in one row of it.
   const bool blocks = ACROSS % 8 == 0 && DOWN % 4 == 0;
   const uint lane = gl_LocalInvocationID.x, block = lane / 32;
   const uint tx = blocks ? block % max(ACROSS / 8, 1) * 8 + lane % 8 : lane % ACROSS;

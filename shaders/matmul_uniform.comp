@@ -1,11 +1,11 @@
-// out = act(x w^T + bias) + residual by buffer references. A workgroup is one subgroup of SUBGROUP_SIZE and computes
-// TM rows of VECTORS SUBGROUP_SIZE columns. Lane l owns columns 2 (l + j SUBGROUP_SIZE) and the next one, and stores
-// both together, or what becomes of them where they are gated. Operands: x (rows), w, bias, residual, out. k is
-// ascending, in steps of DEPTH and a rest, with one accumulator an element. Rows past M repeat the last. All loads
-// are at addresses that are the same for all lanes. Loads of x become scalar loads that are broadcast. Of w
-// (VKF_W_COLUMNS: in each group the even columns, then the odd ones) every lane loads all SUBGROUP_SIZE columns of a
-// vector and picks its own by its number, which is a constant. LLVM merges these loads and choices into one vector
-// load, so nothing is gathered. Neighbouring workgroups share columns, so that w stays in the cache.
+// out = act(x w^T + bias) + residual by buffer references. A workgroup is one subgroup of SUBGROUP_SIZE and computes TM
+// rows of VECTORS SUBGROUP_SIZE columns. Lane l owns columns 2 (l + j SUBGROUP_SIZE) and the next one, and stores both
+// together, or their one result if they are gated. Operands: x (rows), w, bias, residual, out. k is ascending, in steps
+// of DEPTH and a remainder, with one accumulator an element. Rows past M repeat the last. All loads are at addresses
+// that are the same for all lanes. Loads of x become scalar loads that are broadcast. Of w (VKF_W_COLUMNS: in each
+// group the even columns, then the odd ones) every lane loads all SUBGROUP_SIZE columns of a vector and picks its own
+// by its number, which is a constant. LLVM merges these loads and choices into one vector load, so nothing is gathered.
+// Neighbouring workgroups share columns, so that w stays in the cache.
 //
 // module matmul_uniform_w8_d64: SUBGROUP_SIZE=8 VECTORS=2 DEPTH=64, reads weights
 // module matmul_uniform_w16_d32: SUBGROUP_SIZE=16 VECTORS=4 DEPTH=32, reads weights
@@ -29,8 +29,8 @@ layout(constant_id = VKF_C_OUT_PAIRS) const uint PAIRS = 0;
 // and the compiler fixes the sizes of those.
 #define MAX_TM 6
 #define COLUMNS (VECTORS * SUBGROUP_SIZE)
-// x is read relative to so many bytes behind the beginning of a step: an instruction of AVX2 is shorter, and sooner
-// decoded, where what it reads is at most 128 bytes from the address that it has.
+// x is read relative to an address so many bytes after the beginning of a step: an instruction of AVX2 is shorter, and
+// decoded sooner, if it reads at most 128 bytes from its address.
 #define MIDDLE (DEPTH > 32 ? 128 : 0)
 struct Step_w { FOUR_WORDS at[DEPTH / PER_WORD * COLUMNS / 4]; };
 struct Rest_w { FOUR_WORDS at[COLUMNS / 4]; };
@@ -40,7 +40,7 @@ FROM_ADDRESS(4) Rests_x { float at[]; };
 FROM_ADDRESS(4) Rests_w { Rest_w rest[]; };
 FROM_ADDRESS(4) Vectors { vec4 at[SUBGROUP_SIZE / 2]; };
 
-// Element e of the words, the columns of this lane, times x_i of every row i.
+// Multiplies element e of the words, the columns of this lane, by x_i of every row i.
 #define MULTIPLY(x_i, e)                                                                                           \
   {                                                                                                                \
     float b[VECTORS];                                                                                              \
@@ -62,7 +62,7 @@ void main() {
   [[unroll]] for (uint i = 0; i < TM * VECTORS; i++) sums[i] = 0.0;
   if (steps != 0) {
     uint s = 0;
-    // MIDDLE, but so that the compiler does not know it: it would fold what is added here and subtracted below.
+    // MIDDLE, but unknown to the compiler, which would cancel what is added here and subtracted below.
     const uint middle = MIDDLE == 0 ? 0 : MIDDLE + (p.k >> 31);
     do {
       const uint64_t step = uint64_t(middle + s * (DEPTH * 4));
@@ -88,7 +88,7 @@ void main() {
       MULTIPLY(Rests_x(x[i]).at[k], k % PER_WORD)
     } while (++k < p.k);
   }
-  // Rows behind the last repeat it, so they may store it again.
+  // Rows past the last repeat it, so they may store it again.
   [[unroll]] for (uint j = 0; j < VECTORS / 2; j++) {
     const uint first = column0 + 2 * j * SUBGROUP_SIZE, column = first + 2 * gl_SubgroupInvocationID;
     if (column < p.n) {

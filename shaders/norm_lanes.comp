@@ -24,7 +24,7 @@ vec4 weights(uint c) { return vec4(WEIGHT(c), WEIGHT(c + 1), WEIGHT(c + 2), WEIG
 vec4 biases(uint c) { return vec4(BIAS(c), BIAS(c + 1), BIAS(c + 2), BIAS(c + 3)); }
 #endif
 
-// A group begins at column `first` of its row, its x at `begin`. Four elements of it; `none` behind its end.
+// Four elements of a group, which begins at column `first` of its row, its x at `begin`; `none` past its end.
 vec4 elements(uint row, uint first, uint begin, uint c) {
   vec4 v = four(begin, c);
   if (HAS_RESIDUAL != 0) {

@@ -1,7 +1,6 @@
-// As norm.comp, with the same bits: one subgroup for each row (or group), for drivers that load only once what all
-// lanes ask for (lib/pick.glsl). Nothing is gathered. Lanes exchange only the parts of the two sums, and each lane adds
-// them up. Widths are multiples of SUBGROUP_SIZE. Operands: x, residual, weight, bias, out; all but out are read by
-// address.
+// As norm.comp, with the same bits: one subgroup for each row (or group), for drivers that load once what all lanes
+// share (lib/pick.glsl). Nothing is gathered. Lanes exchange only the parts of the two sums, and each lane adds them
+// up. Widths are multiples of SUBGROUP_SIZE. Operands: x, residual, weight, bias, out; all but out are read by address.
 //
 // module norm_uniform_w8: SUBGROUP_SIZE=8
 // module norm_uniform_w16: SUBGROUP_SIZE=16
@@ -111,7 +110,7 @@ void main() {
     store(row, column + (c) + lane, p.row_width, y); \
   }
   FOR_VECTORS(NORMED)
-  uint c = p.groups * p.width; // the rest of the row: as it is
+  uint c = p.groups * p.width; // the rest of the row is copied
   if (group == 0 && c < p.row_width) {
     do {
       store(row, c + lane, p.row_width, element_at(x + c * 4, residual + c * 4));

@@ -18,7 +18,8 @@ layout(BINDING(1)) writeonly buffer Rounded { uint rounded[]; };
 layout(BINDING(1)) writeonly buffer Rounded { float rounded[]; };
 #endif
 
-// |x| / scale to nearest even, where x is `bits`; the scale's whole number and the exponent of the block's largest.
+// Returns x / scale, rounded to nearest even. bits: those of x; scale: its whole number; exponent: of the block's
+// largest.
 int whole_number(uint bits, uint scale, uint exponent) {
   const uint own = bits >> 23 & 255, mantissa = bits & 0x7fffffu | 0x800000u, down = exponent - own;
   if (own == 0 || down > 8) return 0; // less than half a step

@@ -40,13 +40,13 @@ shared uint piece_key[PIECES * VKF_ROW_PARTIALS], best_key[VKF_ROW_PARTIALS];
 shared uint piece_id[PIECES * VKF_ROW_PARTIALS], best_id[VKF_ROW_PARTIALS];
 const uint NONE = 0xffffffffu;
 
-// Does (a, i) come before (b, j), by their keys? Nothing comes after NONE.
+// Whether (a, i) comes before (b, j), by their keys. Nothing comes after NONE.
 bool before(uint a, uint i, uint b, uint j) {
   if (i == NONE || j == NONE) return i != NONE;
   return a > b || (a == b && i < j);
 }
 
-// The best column of a piece of `size` columns among those that come behind the column given last.
+// Finds the best column of a piece of `size` columns, among those that come after the column given last.
 void find(uint from, uint columns, uint piece, uint size, uint given, uint given_id) {
   const uint lane = gl_LocalInvocationID.x, begin = piece * size, end = begin + size;
   uint best = NO_KEY;

@@ -86,7 +86,8 @@ void offer(inout uvec4 mine, uint who, uint first, inout uint over, inout uint c
 
 uint who_has(uvec4 mine, uint over) { return subgroupBallot(any(greaterThan(mine, uvec4(over)))).x; }
 
-// The keys of the largest numbers of the groups, which their NaN reach, too; NO_KEY where a group has no column.
+// Returns the keys of the groups' largest numbers; NaN of a group have keys at least as large. NO_KEY if a group has no
+// column.
 uvec4 tops_of(uint begin, uint whole, out bool has_nan) {
   const float nothing = uintBitsToFloat(0xff800000u); // no number is below it
   vec4 largest = chunk_until(begin, whole, nothing);

@@ -10,12 +10,12 @@
 #define VKF_C_BM 2            /* tile of a workgroup: rows, columns, depth */
 #define VKF_C_BN 3
 #define VKF_C_BK 4
-#define VKF_C_TM 5 /* tile of an invocation, of a subgroup where matrices are cooperative: rows, columns */
+#define VKF_C_TM 5 /* tile of an invocation, or of a subgroup (vector, coopmat kernels): rows, columns */
 #define VKF_C_TN 6
 #define VKF_C_W_LAYOUT 7        /* packing of the weight: VKF_W_* */
-#define VKF_C_W_COLUMNS 8       /* its columns a group */
-#define VKF_C_W_K_ALIGN 9       /* its k a pack; K is padded to a multiple of this */
-#define VKF_C_HALVES_BY_HAND 10 /* 1: f16 is read by whole numbers, as the driver's unpacking failed its check */
+#define VKF_C_W_COLUMNS 8       /* columns of each of its groups */
+#define VKF_C_W_K_ALIGN 9       /* K is padded to a multiple of this */
+#define VKF_C_HALVES_BY_HAND 10 /* 1: kernels unpack f16 themselves: the driver's unpacking failed its check */
 #define VKF_C_COMMON 11
 
 /* matmul */
@@ -29,8 +29,8 @@
 #define VKF_C_SLICES 18         /* slices in shared memory */
 #define VKF_C_SPLIT_K 19        /* k of a split */
 #define VKF_C_SPLIT_WIDTH 20    /* columns of the dispatch */
-#define VKF_C_OUT_PAIRS 21      /* 1: rows of the result are pairs of columns that may leave in one store */
-#define VKF_C_IS_GATED 22       /* 1: two columns side by side become one, see vkf_matmul_params */
+#define VKF_C_OUT_PAIRS 21      /* 1: one store may write two neighbouring columns of the result */
+#define VKF_C_IS_GATED 22       /* 1: each pair of neighbouring columns becomes one, see vkf_matmul_params */
 #define VKF_C_MATRICES_AHEAD 23 /* 1: cooperative matrices are loaded across barriers, see vkf_caps */
 /* Columns of a row of x that share a scale if the weight is in q8; limits of the largest magnitude of such a block, in
  * the bits of a float: the exponent of 2^-100, below which the block is zeros, and the least number that int8 cannot
@@ -57,13 +57,13 @@
 #define VKF_C_ATTENTION_MATRIX_M 22 /* of a cooperative matrix product, in kernels that have them */
 #define VKF_C_ATTENTION_MATRIX_N 23
 #define VKF_C_ATTENTION_MATRIX_K 24
-#define VKF_ATTENTION_WIDE 8 /* their operand behind the spans: the word of vkf_problem.wide */
+#define VKF_ATTENTION_WIDE 8 /* their operand after the spans: the word of vkf_problem.wide */
 /* norm */
 #define VKF_C_IS_RMS 11
 #define VKF_C_NORM_HAS_RESIDUAL 12
 #define VKF_C_NORM_HAS_WEIGHT 13
 #define VKF_C_NORM_HAS_BIAS 14
-#define VKF_C_NORM_VECTORS 15 /* of a row an invocation keeps, in norm_wide */
+#define VKF_C_NORM_VECTORS 15 /* vectors of a row that an invocation of norm_wide keeps */
 /* append */
 #define VKF_C_APPEND_HEADS 11
 #define VKF_C_APPEND_KEY_WIDTH 12   /* 0: keys are not kept */
@@ -75,7 +75,7 @@
 #define VKF_SPAN_ROW 0     /* of its first query */
 #define VKF_SPAN_QUERIES 1 /* 0: it has none in this run */
 #define VKF_SPAN_PAST 2    /* its keys before the first query */
-#define VKF_SPAN_KEYS 3    /* that its queries may see */
+#define VKF_SPAN_KEYS 3    /* keys that its queries may see */
 #define VKF_SPAN_SLOT 4    /* of keys, values and mask */
 #define VKF_SPAN_FIRST 5   /* its first key in the slot */
 #define VKF_SPAN_FIELDS 6
@@ -122,7 +122,7 @@
 
 /* Keys per step of the online softmax in every kernel, from the first key of the mask: part of the order of sums. */
 #define VKF_KEY_BLOCK 16
-/* By what weights of attention are multiplied before they become f16. */
+/* Attention weights are multiplied by this before they become f16. */
 #define VKF_HALF_WEIGHT 32768.0f
 /* The largest head width that attention takes. */
 #define VKF_MAX_HEAD_WIDTH 256
@@ -134,13 +134,13 @@
 #define VKF_HEAD_AT_ONCE 16
 #define VKF_HEAD_AT_ONCE_VEC4 8 /* of a kernel that loads four at a time */
 #define VKF_SCORES_AT_ONCE 4
-#define VKF_SCORES_OF_NARROW 16 /* where heads are narrower than this: */
+#define VKF_SCORES_OF_NARROW 16 /* if heads are narrower than VKF_NARROW_HEAD */
 #define VKF_NARROW_HEAD 4
 #define VKF_EDITS_AT_ONCE 4
 #define VKF_COLUMNS_AT_ONCE 8
-#define VKF_TOP_K_PIECES_OF_PART 8 /* so that one of 4096 columns is a turn */
+#define VKF_TOP_K_PIECES_OF_PART 8 /* so that one of a part of 4096 columns is a turn */
 #define VKF_TOP_K_PIECES 16
-/* Partial sums of a row reduced by a workgroup (log_softmax): the invocations of that workgroup. */
+/* Partial sums of a row; a workgroup that reduces a row has as many invocations. */
 #define VKF_ROW_PARTIALS 64
 /* Vectors of a row that an invocation of norm_wide has registers for, and subgroups of a workgroup. */
 #define VKF_NORM_MAX_VECTORS 8
@@ -149,11 +149,10 @@
 #define VKF_SOFTMAX_SPLIT 2048
 /* Columns that an invocation of its second stage loads before it stores the first of them. */
 #define VKF_SOFTMAX_AT_ONCE 8
-/* What matmul_shared and matmul_vector have registers for: rows or columns an invocation, loads of a slice; rows and
- * columns a subgroup. */
+/* What matmul_shared has registers for: rows or columns of an invocation, loads of a slice. */
 #define VKF_SHARED_MAX_TILE 8
 #define VKF_SHARED_MAX_LOADS 8
-/* The same of matmul_dot.comp; words. */
+/* The same for matmul_dot, whose loads are words; rows and columns of a subgroup of matmul_vector. */
 #define VKF_DOT_MAX_TILE 8
 #define VKF_DOT_MAX_LOADS 8
 #define VKF_VECTOR_MAX_TM 8

@@ -12,7 +12,7 @@
 #include "shared/math.h"
 #include "shared/types.h"
 
-/* exp of a difference to a maximum: exactly 0 far below it, NaN for NaN. */
+/* exp of a difference from a maximum: exactly 0 far below it, NaN for NaN. */
 VKF_FN float exp_below(float x) {
   return is_nan(x) ? x : x < VKF_EXP_MIN ? 0.0f : exp_of(x);
 }
@@ -53,15 +53,15 @@ VKF_FN float erf_f32(float x) {
   return y;
 }
 
-/* x times the logistic function of z: 0 times it for minus infinity. The clamp is a little higher than the bounds count
- * on, for the error of exp. */
+/* x times the logistic function of z; x / infinity if z is minus infinity. The clamp is a little higher than the bounds
+ * assume, because of the error of exp. */
 VKF_FN float times_logistic(float x, float z) {
   const float clamped = z < -VKF_EXP_MAX - 1.0f ? VKF_EXP_MAX + 1.0f : -z;
   return quotient(x, 1.0f + (is_nan(z) ? z : z < -3.402823466e38f ? -z : exp_of(clamped)));
 }
 
 /* x + x P(x^2) below VKF_TANH_SMALL (interpolation at Chebyshev nodes; VKF_TANH_FIT), where the difference in
- * tanh |x| = (1 - e)/(1 + e) with e = exp(-2|x|) would cancel. exp cannot overflow. NaN takes the second way. */
+ * tanh |x| = (1 - e)/(1 + e) with e = exp(-2|x|) would cancel. exp cannot overflow. NaN takes the second branch. */
 VKF_FN float tanh_f32(float x) {
   const float t = x < 0.0f ? -x : x, s = mul(x, x);
   float y;
@@ -80,7 +80,7 @@ VKF_FN float tanh_f32(float x) {
   return y;
 }
 
-/* max(x, 0), and NaN for NaN. NaN is found by its bits, because NVIDIA's compiler turns a comparison into a maximum,
+/* max(x, 0), and NaN for NaN. NaN is tested by its bits, because NVIDIA's compiler turns a comparison into a maximum,
  * which drops NaN. */
 VKF_FN float relu(float x) {
   return is_nan(x) ? x : x < 0.0f ? 0.0f : x;

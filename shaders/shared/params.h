@@ -1,7 +1,8 @@
 /* Push constants: where the operands begin, then the parameters of one op. Read by C and GLSL.
  *
- * Members that are called as a dimension (rows, queries, ...) are indices into the step buffer; strides and capacities
- * are in elements. */
+ * Members named after a dimension (rows, queries, ...) are indices into the step buffer; strides and capacities are in
+ * elements.
+ */
 #ifndef VKF_SHARED_PARAMS_H
 #define VKF_SHARED_PARAMS_H
 
@@ -25,7 +26,7 @@ struct vkf_push_attention {
   VKF_UINT q_stride, q_column;
   VKF_UINT key_capacity; /* of k and v */
   VKF_UINT mask_stride, ancestry_stride;
-  VKF_UINT bias_queries, bias_keys; /* capacities of the bias; by distance: the largest before, number of distances */
+  VKF_UINT bias_queries, bias_keys; /* capacities of the bias; by distance: largest before a query, number of all */
   VKF_UINT out_queries, out_keys;   /* capacities of the weights; attention: sequences (a dimension), keys of a split */
   VKF_UINT window;
   VKF_FLOAT scale;

@@ -55,7 +55,7 @@ static inline float vkf_reproducible_float(int32_t bits) {
 #define VKF_REPRODUCIBLE_EXP_ULP 1.1
 #define VKF_REPRODUCIBLE_LOG_ULP 1.0
 
-/* 0 instead of what is nearer to 0 than 2^-100; NaN stays. */
+/* Returns 0 for what is nearer to 0 than 2^-100; keeps NaN. */
 VKF_FN float vkf_reproducible_flush(float x) {
   return x < VKF_REPRODUCIBLE_TINY && x > -VKF_REPRODUCIBLE_TINY ? 0.0f : x;
 }
@@ -65,21 +65,21 @@ VKF_FN float vkf_reproducible_mul(float a, float b) {
   return vkf_reproducible_flush(y);
 }
 
-/* NaN, by its bits: a compiler may assume that a comparison never sees one. */
+/* Tests the bits for NaN, because a compiler may assume that a comparison never sees one. */
 VKF_FN bool is_nan(float x) {
   return (VKF_BITS(x) & 0x7fffffff) > 0x7f800000;
 }
 
-/* The bits of `digits` 2^(exponent - 151), rounded to nearest: 25 binary digits, the first of which is 1. More of them
- * are not needed, because a quotient or root of numbers of 24 digits is never in the middle between two such numbers.
- * An exponent from 1 on; over 254 is infinity. */
+/* Returns the bits of `digits` 2^(exponent - 151), rounded to nearest: 25 binary digits, the first of which is 1. More
+ * of them are not needed, because a quotient or root of numbers of 24 digits is never in the middle between two such
+ * numbers. exponent is at least 1; above 254 the result is infinity. */
 VKF_FN int vkf_own_rounded(VKF_UINT digits, int exponent) {
   return exponent > 254 ? 0x7f800000 : (exponent - 1) * 0x800000 + VKF_TO_INT((digits >> 1) + (digits & 1u));
 }
 
-/* The first 25 binary digits of m / n, with 2^23 <= n <= m < 2n: those of `near`, the device's quotient, which may be
- * wrong by 5 units in its last place, are made too small, and what is left of m is divided. It is under 2^29, so 32
- * bits are enough, although the product has 49. */
+/* Computes the first 25 binary digits of m / n, with 2^23 <= n <= m < 2n. It makes `near`, the device's quotient, which
+ * may be wrong by 5 units in its last place, too small, and divides the remainder of m. That is below 2^29, so 32 bits
+ * are enough, although the product has 49. */
 VKF_FN int vkf_own_quotient_of(VKF_UINT m, VKF_UINT n, float near, int exponent) {
   const VKF_UINT q = VKF_TO_UINT(near * 16777216.0f) - 16u;
   const int left = VKF_TO_INT((m << 24) - q * n);
@@ -88,8 +88,8 @@ VKF_FN int vkf_own_quotient_of(VKF_UINT m, VKF_UINT n, float near, int exponent)
   return vkf_own_rounded(q + VKF_TO_UINT(more + off), exponent);
 }
 
-/* a / b, correctly rounded, where the device's quotient of normal numbers is wrong by 5 units in the last place at
- * most. Subnormal numbers are 0. */
+/* a / b, correctly rounded, if the device's quotient of normal numbers is wrong by at most 5 units in the last place.
+ * Subnormal numbers are 0. */
 VKF_FN float vkf_own_quotient(float a, float b) {
   const int x = VKF_BITS(a) & 0x7fffffff, y = VKF_BITS(b) & 0x7fffffff, ex = x >> 23, ey = y >> 23;
   const int sign = (VKF_BITS(a) ^ VKF_BITS(b)) < 0 ? -0x7fffffff - 1 : 0;
@@ -106,7 +106,7 @@ VKF_FN float vkf_own_quotient(float a, float b) {
   return VKF_FLOAT_OF(bits | sign);
 }
 
-/* The first 25 binary digits of the root of m 2^25, m < 2^25, in the same way; what is left is under 2^31. */
+/* Computes the first 25 binary digits of the root of m 2^25, m < 2^25, in the same way; the remainder is below 2^31. */
 VKF_FN int vkf_own_root_of(VKF_UINT m, float near, int exponent) {
   const VKF_UINT q = VKF_TO_UINT(near * 16777216.0f) - 16u;
   const int left = VKF_TO_INT((m << 25) - q * q), twice = VKF_TO_INT(2u * q);
@@ -115,7 +115,7 @@ VKF_FN int vkf_own_root_of(VKF_UINT m, float near, int exponent) {
   return vkf_own_rounded(q + VKF_TO_UINT(more + off), exponent);
 }
 
-/* The root of x, correctly rounded, where the device's is wrong by 5 units in the last place at most. Subnormal numbers
+/* The root of x, correctly rounded, if the device's is wrong by at most 5 units in the last place. Subnormal numbers
  * are 0. */
 VKF_FN float vkf_own_root(float x) {
   const int bits = VKF_BITS(x), exponent = (bits >> 23 & 255) + 127, odd = exponent & 1;
@@ -178,7 +178,7 @@ VKF_FN float vkf_reproducible_log(float x) {
   return y;
 }
 
-/* log of any number: minus infinity at 0, NaN below it and of NaN. */
+/* log of any number: minus infinity at 0, NaN below it and for NaN. */
 VKF_FN float vkf_reproducible_log_any(float x) {
   float y = VKF_FLOAT_OF(0x7fc00000);
   if (!is_nan(x)) {
