@@ -1,7 +1,7 @@
-/* What the host takes for a token: the processor's time of a step of one slot, in ms, the median of TOKENS. On a shim
- * (scripts/farm) nothing runs on the device, so this is all the time that a step takes.
+/* Measures the host's work for a token: the processor time of a step of one slot, in ms, the median of TOKENS. On a
+ * shim (scripts/farm) nothing runs on the device, so this is all the time that a step takes.
  *
- * usage: bench_host_step MODEL   A decoder with 512 positions. The device is the first one; its probes are left out.
+ * usage: bench_host_step MODEL   A decoder with 512 positions. Takes the first device and skips its checks.
  */
 #include "bench/slot.h"
 

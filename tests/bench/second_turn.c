@@ -1,6 +1,6 @@
-/* A second turn of a conversation: N ids behind 1,000 in a slot, beside feeding all of them again, in ms until the
- * logits of the last one; medians of ROUNDS in turns. A program that uses the library chooses lavapipe's vectors and
- * threads by the environment (LP_NATIVE_VECTOR_WIDTH=512, LP_NUM_THREADS).
+/* Measures the second turn of a conversation: compares feeding N more ids to a slot of 1,000 with feeding the 1,000, in
+ * ms until the logits of the last id; medians of ROUNDS, in which both take turns. The environment sets lavapipe's
+ * vector width and threads (LP_NATIVE_VECTOR_WIDTH=512, LP_NUM_THREADS).
  *
  * usage: bench_second_turn MODEL [DEVICE]   A decoder with 1,010 positions.
  */

@@ -1,4 +1,4 @@
-/* What the programs in this folder share: one slot of a decoder, how long it takes to feed it, and medians. */
+/* Shared by the programs in this folder: opens one slot of a decoder, times feeding it, and takes medians. */
 #ifndef VKF_BENCH_SLOT_H
 #define VKF_BENCH_SLOT_H
 
@@ -14,7 +14,8 @@ typedef struct slot {
   vkf_session *session;
 } slot;
 
-/* folder NULL: VKF_ERROR_ARGUMENT. device NULL: the first one. Close it in every case. */
+/* Opens a model with one slot. folder NULL: VKF_ERROR_ARGUMENT. device NULL: the first one. Call slot_close() even if
+ * this fails. */
 static vkf_status slot_open(slot *s, const char *folder, const char *device, uint32_t n_tokens, bool no_checks) {
   const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = n_tokens};
   *s = (slot){NULL};
@@ -25,7 +26,7 @@ static vkf_status slot_open(slot *s, const char *folder, const char *device, uin
   return st ? st : vkf_session_create(s->model, &params, &s->session);
 }
 
-/* Says why `st` came about, if it is an error. The exit status. */
+/* Closes everything. Prints the reason if `st` is an error. Returns the exit status. */
 static int slot_close(slot *s, vkf_status st, const char *usage) {
   if (st)
     fprintf(stderr, "%s\n",
@@ -45,7 +46,7 @@ static double clock_ms(clockid_t clock) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* Until the logits of the last of n ids are there. */
+/* Feeds n ids and sets *ms to the time until the logits of the last one are there. */
 static vkf_status slot_feed(const slot *s, const int32_t *ids, size_t n, clockid_t clock, double *ms) {
   const double before = clock_ms(clock);
   vkf_status st = vkf_session_feed(s->session, 0, ids, n, 1);
@@ -59,7 +60,7 @@ static int compare(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Sorts them. */
+/* Returns the median of n numbers; sorts them in place. */
 static double median(double *ms, size_t n) {
   qsort(ms, n, sizeof *ms, compare);
   return ms[n / 2];

@@ -1,7 +1,7 @@
-/* Guard pages for the tests of ops: what this program maps from a file, shared, has a page behind it that nobody may
- * touch. That is how lavapipe of Mesa 26 gets the memory of a Vulkan device, so where buffers end at the page
- * (vkf_gpu_faults.end_at), a kernel that reads or writes behind an operand ends the program. Drivers that take their
- * memory from malloc() have no such pages. tests/CMakeLists.txt exports both functions, so that drivers call them.
+/* Guard pages for the tests of ops: each shared map of a file is followed by a page without access. lavapipe of Mesa 26
+ * makes such maps for device memory. Buffers end at the guard page (vkf_gpu_faults.end_at), so a kernel that reads or
+ * writes beyond an operand crashes the program. Drivers that take memory from malloc() have no such pages.
+ * tests/CMakeLists.txt exports both functions, so that drivers call them.
  */
 #define _GNU_SOURCE /* mmap64 */
 #include <pthread.h>
@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 enum { PAGE = 4096, MAX_MAPS = 4096 };
-static void *guarded[MAX_MAPS]; /* what has a page behind it; the others get none */
+static void *guarded[MAX_MAPS]; /* maps with a guard page; maps beyond MAX_MAPS get none */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The place of `at` among the guarded ones, or MAX_MAPS. */
+/* Returns the index of `at` in guarded[], or MAX_MAPS. */
 static size_t place_of(const void *at) {
   size_t i = 0;
   while (i < MAX_MAPS && guarded[i] != at) i++;

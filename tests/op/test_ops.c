@@ -1,24 +1,24 @@
-/* Every op over its cases and every variant that fits: within the derived bound, and exact where sums of half-integers
- * are exact in any order. A variant that never ran says why.
+/* Runs the cases of every op on every variant that fits. Results must be within the derived bound, and exact where sums
+ * of half-integers are exact in any order. For a variant that never ran the reason is printed.
  *
  * Each driver runs half of the cases on the variant that is chosen for them (support/half.h). A forced variant runs a
- * share of the cases, the next variant the ones beside them, because drivers take long to compile kernels (lavapipe
- * seconds for a large tile). Of large variants that both drivers can run, each driver runs every second one.
+ * share of the cases, and the next variant the neighbouring ones, because drivers take long to compile kernels
+ * (lavapipe seconds for a large tile). Of large variants that both drivers can run, each driver runs every second one.
  * VKF_OP_SHARE=STRIDE,FIRST: one case in STRIDE, from FIRST on; CMake gives each driver other ones. A variant of matmul
- * runs a quarter of this share. The rest of the cases have one epilogue (with split K, which is compiled for each K, an
- * eighth of them, half on each driver; of gates fewer). leaves_widths() says which of them a variant leaves out. Those
- * of a long K do not run at all: op.turns has each variant at the longest K that it takes.
- * `vkformer validate --ops` (scripts/accept) runs all cases on each.
- * VKF_OP_SUBGROUP=N: of forced variants those that are written for subgroups of N, with four times the share; another
- * driver or vector width runs the others (which VKF_OP_VARIANT names run their share). It runs every second case of its
- * half; of those for which one of the others is chosen, a quarter of the half.
- * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op in one format and on a quarter of them in each other;
- * NAME,NAME...: these, on VKF_OP_SHARE.
- * VKF_OP_CASES=all in the environment runs them all; VKF_OP_CASES=norm,top_k: of these ops alone, all cases with the
- * variant that is chosen and a quarter of them with each other one.
- * Buffers end at pages that nobody may touch, where the driver's memory has such pages (guard_pages.c): a kernel that
- * reads behind its operands ends this program.
- * VKF_OP_RAN=FILE: there goes a line a variant, "ran NAME" or "left NAME", for scripts/report.
+ * runs a quarter of this share. It runs the other cases with one epilogue for all (with split K, which is compiled for
+ * each K, an eighth of them, half on each driver; fewer gated ones). leaves_widths() says which of them a variant
+ * leaves out. Cases with a long K do not run at all: op.turns runs each variant at the longest K that it takes.
+ * `vkformer validate --ops` (scripts/accept) runs all cases on each variant.
+ * VKF_OP_SUBGROUP=N: forces only variants that are written for subgroups of N, with four times the share; another
+ * driver or vector width runs the others (those that VKF_OP_VARIANT names run their share). With the chosen variants it
+ * runs every second case of its half, or a quarter of the half where a variant of another subgroup size is chosen.
+ * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op in one format and on a quarter of them in each other
+ * format; NAME,NAME...: these variants, on VKF_OP_SHARE.
+ * VKF_OP_CASES=all: all cases; VKF_OP_CASES=norm,top_k: these ops alone, all cases with the variant that is chosen and
+ * a quarter of them with each other variant.
+ * VKF_OP_RAN=FILE: writes a line for each variant, "ran NAME" or "left NAME", for scripts/report.
+ * Buffers end at guard pages, where the driver's memory has them (guard_pages.c), so a kernel that reads beyond its
+ * operands crashes this program.
  */
 #include <math.h>
 
@@ -32,12 +32,12 @@
 
 enum { MAX_VARIANTS = 1024, LONG_K = 10000 };
 
-/* A large tile computes thousands of elements for the two or three that such a case has. */
+/* Returns true if a case takes long: a large tile computes thousands of elements for the two or three that it has. */
 static bool is_long(const vkf_case *c) {
   return c->data == VKF_DATA_FEW || (c->op == VKF_OP_MATMUL && c->params.matmul.k >= LONG_K);
 }
 
-static bool has_run[MAX_VARIANTS]; /* by the place in the table */
+static bool has_run[MAX_VARIANTS]; /* by index in the table of variants */
 
 static void note(const char *ran) {
   size_t n = 0;
@@ -48,11 +48,11 @@ static void note(const char *ran) {
     if (!strcmp(vkf_kern_name(&variants[i], name, sizeof name), ran)) has_run[i] = true;
 }
 
-/* Runs a case with a variant or (NULL) the one that is chosen. false: it does not fit, and there is nothing to finish.
+/* Runs a case with a variant; NULL: the one that is chosen. Returns false if it does not fit; then *r needs no finish.
  */
 static bool start(driver *d, vkf_backend *backend, const vkf_case *c, const char *variant, vkf_case_program *r) {
   const vkf_status st = vkf_case_program_init(backend, c, variant, r);
-  /* No kernel may fit a device that is made this small. */
+  /* With VKF_TEST_LIMITS the device may be too small for every kernel. */
   if (st != VKF_ERROR_UNSUPPORTED || !getenv("VKF_TEST_LIMITS")) driver_ok(d, st);
   if (st != VKF_OK && !variant) print_message("  left out: %s\n", last_message(d->context));
   if (r->program)
@@ -62,13 +62,13 @@ static bool start(driver *d, vkf_backend *backend, const vkf_case *c, const char
   return r->program;
 }
 
-/* Sums that are exact in any order, and nothing behind them that rounds. */
+/* Returns true if the sums are exact in any order and nothing after them rounds. */
 static bool is_reproducible(const vkf_case *c) {
   return c->op == VKF_OP_MATMUL && c->data == VKF_DATA_HALVES && c->format == VKF_FORMAT_F32 &&
          c->params.matmul.activation == VKF_ACT_NONE && !c->params.matmul.is_gated;
 }
 
-/* false: the variant does not fit. */
+/* Runs a case and compares it with the scalar path. Returns false if the variant does not fit. */
 static bool verify(driver *d, const vkf_case *c, const char *variant) {
   vkf_backend *backend = d->device->backend;
   vkf_comparison j = {0};
@@ -92,7 +92,7 @@ static bool reads(const vkf_variant *v, vkf_op op, uint32_t format) {
   return v->op == op && v->formats >> format & 1;
 }
 
-/* A variant that did not run must have a reason that a plain problem shows, and not that it reads other formats. */
+/* Prints why a variant did not run. Fails the test if it fits a plain problem, in this format or in another one. */
 static void explain(const vkf_variant *v, const char *name, vkf_format format, const vkf_caps *caps) {
   vkf_problem problem = problem_of(v->op, 32, 64, v->op == VKF_OP_TOP_K ? 4 : 64);
   problem.order = v->order;
@@ -108,7 +108,7 @@ static void explain(const vkf_variant *v, const char *name, vkf_format format, c
   }
 }
 
-/* Is the name in the list, which commas separate? */
+/* Is the name in the comma-separated list? */
 static bool is_listed(const char *list, const char *name) {
   const size_t n = strlen(name);
   for (const char *at = list; (at = strstr(at, name)); at++)
@@ -116,13 +116,13 @@ static bool is_listed(const char *list, const char *name) {
   return false;
 }
 
-/* Is the op among those that VKF_OP_CASES asks for? */
+/* Does VKF_OP_CASES ask for the op? */
 static bool is_asked(vkf_op op) {
   const char *asked = getenv("VKF_OP_CASES");
   return !asked || !*asked || !strcmp(asked, "all") || is_listed(asked, vkf_op_name(op));
 }
 
-/* Is the variant among those that VKF_OP_VARIANT asks for? NULL: one that is chosen. */
+/* Does VKF_OP_VARIANT ask for the variant? NULL: the one that is chosen for a case. */
 static bool is_asked_variant(const char *name) {
   const char *asked = getenv("VKF_OP_VARIANT");
   return !asked || !*asked || (name && is_listed(asked, name));
@@ -133,7 +133,7 @@ static bool asks_for_one_variant(void) {
   return asked && *asked && !strchr(asked, ',');
 }
 
-/* Is the variant that is chosen for a case one that another driver runs, too? See VKF_OP_SUBGROUP. */
+/* Does another driver, too, run the variant that is chosen for a case? See VKF_OP_SUBGROUP. */
 static bool is_chosen_elsewhere(driver *d, const vkf_case *c) {
   vkf_backend *backend = d->device->backend;
   vkf_case_program r;
@@ -160,7 +160,7 @@ static void test_every_case(void **state) {
   }
 }
 
-/* Is the case at this place in the share of a forced variant, which has that place in the table? */
+/* Is case `at` in the share of a forced variant? variant: its index in the table. */
 static bool is_in_share(const vkf_variant *v, size_t at, size_t variant) {
   const char *asked = getenv("VKF_OP_CASES"), *share = getenv("VKF_OP_SHARE");
   size_t stride, first;
@@ -176,8 +176,8 @@ static bool is_in_share(const vkf_variant *v, size_t at, size_t variant) {
   return at % stride == (variant + first) % stride;
 }
 
-/* A case of matmul with its sizes and data and with the epilogue that all such cases share: a kernel is compiled for
- * each epilogue, which is one function of all kernels (shaders/lib/epilogue.glsl), while the sums are its own. */
+/* The epilogue that the cases outside a variant's share have. A kernel is compiled anew for each epilogue, and all
+ * kernels have the same function for it (shaders/lib/epilogue.glsl); only the sums are a kernel's own. */
 static const uint32_t one_epilogue = 1u << VKF_MATMUL_BIAS | 1u << VKF_MATMUL_RESIDUAL;
 
 static vkf_case with_one_epilogue(const vkf_case *c) {
@@ -187,15 +187,16 @@ static vkf_case with_one_epilogue(const vkf_case *c) {
   return out;
 }
 
-/* A kernel is compiled for whole vectors of k or single numbers, and for pairs of results or single ones. Each variant
- * has whole vectors and pairs, and one of the three other ways; its neighbours have the other two. */
+/* Does the variant leave out the case because of its widths? A kernel is compiled for k in whole vectors or single
+ * numbers, and for results in pairs or single ones. Each variant runs vectors with pairs, and one of the three other
+ * combinations; its neighbours in the table run the other two. */
 static bool leaves_widths(const vkf_case *c, size_t variant) {
   const size_t way = (c->params.matmul.k % 4 ? 1 : 0) + (c->params.matmul.n % 2 ? 2 : 0);
   return way != 0 && way != 1 + variant % 3;
 }
 
-/* Gates are an epilogue more, so every third variant has them, on a quarter of their cases. Neighbours in the table are
- * of one family. */
+/* Does the variant leave out the case because it is gated? Gates are one more epilogue to compile, so every third
+ * variant runs a quarter of the gated cases. Neighbours in the table are of one family. */
 static bool leaves_gates(const vkf_case *c, size_t at, size_t variant) {
   return c->params.matmul.is_gated && (variant % 3 != 0 || at % 4 != variant / 3 % 4);
 }
@@ -240,8 +241,8 @@ static bool any_reads(vkf_op op, uint32_t format) {
   return n > 0;
 }
 
-/* Weights, keys and values in every other format: a share of the cases on the variant that is chosen, one case on each
- * variant; the formats take turns (VKF_OP_CASES=all: every format on all of them). */
+/* Weights, keys and values in every format except f32: a share of the cases on the variant that is chosen, and one case
+ * on each variant. The formats take turns (VKF_OP_CASES=all: every format on all cases). */
 static void test_every_format(void **state) {
   const bool one = asks_for_one_variant();
   if (!is_asked_variant(NULL) && !one) skip();
@@ -267,7 +268,7 @@ static void test_every_format(void **state) {
       size_t n_ran = 0;
       char name[96];
       if (!reads(&variants[i], variants[i].op, f) || !is_mine(&variants[i]) || !(all || turn)) continue;
-      /* Four neighbours, which have the four formats, run on the same driver. */
+      /* Four neighbours in the table, which take the four formats, run on the same driver. */
       if (runs_elsewhere(&variants[i], i / (VKF_FORMAT_COUNT - 1)) || has_twin(i / (VKF_FORMAT_COUNT - 1))) continue;
       if (!is_asked_variant(vkf_kern_name(&variants[i], name, sizeof name))) continue;
       for (size_t at = 0; at < n_cases && (all || one || !n_ran); at += one ? 4 : 1) {
@@ -282,7 +283,8 @@ static void test_every_format(void **state) {
   print_message("  %zu cases in other formats\n", n_compared);
 }
 
-/* Whether another kernel took over when the run ended, and the result is right. */
+/* Checks that another kernel has taken over by the end of the run and that the result is right. Returns false if the
+ * variant does not fit. */
 static bool is_left_to_another(driver *d, const vkf_case *c, const char *name) {
   vkf_case_program r;
   if (!start(d, d->device->backend, c, name, &r)) return false;
@@ -292,8 +294,8 @@ static bool is_left_to_another(driver *d, const vkf_case *c, const char *name) {
   return true;
 }
 
-/* A kernel that rounds to f16 leaves activations beyond it to another one, and so does one that reads weights in bf16
- * with such weights. */
+/* A kernel that rounds to f16 leaves activations beyond the range of f16 to another kernel. One that reads bf16 weights
+ * does the same with weights beyond that range. */
 static void test_wide_numbers(void **state) {
   driver *d = *state;
   size_t n = 0, n_tried = 0;
@@ -317,7 +319,7 @@ static void test_wide_numbers(void **state) {
   if (n_tried == 0) skip();
 }
 
-/* A kernel is compiled for what it reads of a problem: matmuls of another N take the pipelines that are there. */
+/* N is not compiled into a kernel: a matmul with another N uses the pipelines that exist. */
 static void test_pipelines_are_shared(void **state) {
   driver *d = *state;
   size_t n = 0, before, after;
@@ -325,7 +327,7 @@ static void test_pipelines_are_shared(void **state) {
   const vkf_case one = {.name = "n 20",
                         .op = VKF_OP_MATMUL,
                         .params = {.matmul = {.rows = VKF_DIM_BS, .n = 20, .k = 256}},
-                        .inputs = one_epilogue, /* which is compiled */
+                        .inputs = one_epilogue, /* compiled already */
                         .sizes = {.B = 1, .S = 5},
                         .data = VKF_DATA_HALVES};
   vkf_case other = one;
@@ -343,7 +345,7 @@ static void test_pipelines_are_shared(void **state) {
   }
 }
 
-/* What a cache in f16 keeps of any number, to the bit: ties, subnormal numbers, the largest, and what is too large. */
+/* A cache in f16 rounds every number to the right bits: ties, subnormal numbers, the largest, and those too large. */
 static void test_cache_rounding(void **state) {
   driver *d = *state;
   size_t n_cases = 0;
@@ -380,8 +382,9 @@ static void test_cache_rounding(void **state) {
   vkf_case_finish(&run);
 }
 
-/* Whole numbers of q8 are the reference's, whatever the numbers: half way between two, many orders of magnitude in one
- * block, at and below 2^-100, NaN. One that is off by 1 is over the bound of a sum of 64 products. */
+/* q8 rounds to the same whole numbers as the scalar path, whatever the numbers: half way between two, many orders of
+ * magnitude in one block, at and below 2^-100, NaN. A whole number that is off by 1 exceeds the bound of a sum of 64
+ * products. */
 static void test_q8_rounding(void **state) {
   driver *d = *state;
   const vkf_case c = {.name = "q8 rounding",
@@ -416,7 +419,7 @@ static void test_q8_rounding(void **state) {
   vkf_case_program_finish(&p);
 }
 
-/* The first output of a case, dense, for the caller to free; NULL: the variant does not fit. */
+/* Returns the first output of a case, dense; the caller frees it. NULL: the variant does not fit. */
 static float *first_output(driver *d, vkf_backend *backend, const vkf_case *c, const char *variant, size_t *n) {
   vkf_case_program r;
   if (!start(d, backend, c, variant, &r)) return NULL;
@@ -429,15 +432,14 @@ static float *first_output(driver *d, vkf_backend *backend, const vkf_case *c, c
   return out;
 }
 
-/* Within order class ascending a variant changes speed and never bits (of numbers: a NaN is a NaN). Each has the cases
- * for which it is compiled. */
+/* Within order class ascending a variant changes speed and never bits (all NaNs count as equal). Each variant runs its
+ * share of the cases, for which it is compiled already. */
 static void test_a_class_has_one_set_of_bits(void **state) {
   const vkf_op ops[] = {VKF_OP_NORM, VKF_OP_LOG_SOFTMAX, VKF_OP_ATTENTION};
   if (!is_asked_variant(NULL) || !(is_asked(ops[0]) || is_asked(ops[1]) || is_asked(ops[2]))) skip();
   driver *d = *state;
   size_t n = 0, n_compared = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
-  /* The order class that is chosen. */
   const bool is_fast = vkf_kern_order(vkf_gpu_device_caps(d->device->gpu), false) == VKF_ORDER_FAST;
   for (size_t o = 0; o < VKF_COUNT(ops); o++) {
     size_t n_cases = 0, n_expected = 0, n_found = 0;
@@ -468,7 +470,7 @@ static void test_a_class_has_one_set_of_bits(void **state) {
   assert_true(n_compared >= 10);
 }
 
-/* The last one, whatever became of the others. */
+/* Runs last, even if other tests failed. */
 static void record_what_ran(void **state) {
   (void)state;
   const char *path = getenv("VKF_OP_RAN");
@@ -482,7 +484,7 @@ static void record_what_ran(void **state) {
   assert_true(!file || fclose(file) == 0);
 }
 
-/* See guard_pages.c. */
+/* Lets buffers end at guard pages (guard_pages.c). */
 static int setup(void **state) {
   driver_setup(state);
   vkf_gpu_inject(driver_shared(DRIVER_WITH_LAYER)->device->gpu, &(vkf_gpu_faults){.end_at = 4096});

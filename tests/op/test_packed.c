@@ -1,6 +1,5 @@
-/* Attention and packed batches: in every variant of order class ascending, and on the scalar path in both its modes, a
- * sequence has the same bits in a packed batch, among sequences of other lengths, and alone in a rectangle. Nothing
- * here has a tolerance.
+/* Attention in packed batches: a sequence has the same bits among sequences of other lengths as alone in a rectangle,
+ * in every variant of order class ascending and on the scalar path in both its modes. Nothing here has a tolerance.
  */
 #include "shared/constants.h"
 #include "support/attention_bits.h"
@@ -37,7 +36,7 @@ static const vkf_case shapes[] = {
     SHAPE("cross", 7, SIZES(.B = 3, .R = 5, .T = 3, .S = 45), 0, R, T, S, ZERO, 8, .causal = false),
 };
 
-/* The case of one sequence alone, in a rectangle, with the data that it has in the packed batch. */
+/* Makes the case of one sequence alone, in a rectangle, with its data of the packed batch. */
 static void make_alone(driver *d, const vkf_case *shape, const vkf_case_run *packed, const int32_t *span,
                        vkf_case_run *out) {
   const vkf_attention_params *p = &shape->params.attention;
@@ -70,7 +69,7 @@ static void make_alone(driver *d, const vkf_case *shape, const vkf_case_run *pac
            keys * sizeof(int32_t));
 }
 
-/* false: the variant does not fit. */
+/* Compares bits (attention_compare). */
 static bool compare(driver *d, vkf_backend *backend, const vkf_case *shape, const char *variant) {
   const size_t row = (size_t)HEADS * shape->params.attention.value_width;
   vkf_case_program packed = {0};

@@ -1,8 +1,8 @@
-/* Attention and pads: in every variant of order class ascending, and on the scalar path in both its modes, a sentence
- * has the same bits alone and with any number of pads before and behind it. Nothing here has a tolerance.
+/* Attention with pads: a sentence has the same bits alone as with any number of pads before and after it, in every
+ * variant of order class ascending and on the scalar path in both its modes. Nothing here has a tolerance.
  *
- * One run has PADS + 1 sequences of LENGTH + PADS keys: sequence r holds the sentence behind r pads. What stands in the
- * place of the pads is noise.
+ * One run has PADS + 1 sequences of LENGTH + PADS keys: sequence r holds the sentence after r pads. The pads contain
+ * noise.
  */
 #include "support/attention_bits.h"
 
@@ -57,12 +57,13 @@ static vkf_case sized(const vkf_case *shape, uint32_t n, uint32_t keys) {
   return c;
 }
 
-/* Rows `from`.. of one array to rows `to`.. of another. */
+/* Copies n rows of `from`, the first of which is from_row, to to_row... of `to`. */
 static void copy_rows(float *to, size_t to_row, const float *from, size_t from_row, size_t n, size_t width) {
   memcpy(to + to_row * width, from + from_row * width, n * width * sizeof *to);
 }
 
-/* What depends on the place of a key: a mask of the sentence behind `first(r)` pads, a bias by distance, no beams. */
+/* Fills the inputs that depend on the places of keys: the mask of the sentence after r pads, a bias by distance, and
+ * an ancestry in which each sequence is its own ancestor. */
 static void fill_places(vkf_case_run *run, uint32_t n_seqs, uint32_t keys) {
   int32_t *m = data_of(run, VKF_ATTENTION_MASK), *a = data_of(run, VKF_ATTENTION_ANCESTRY);
   float *b = data_of(run, VKF_ATTENTION_BIAS);
@@ -77,7 +78,7 @@ static void fill_places(vkf_case_run *run, uint32_t n_seqs, uint32_t keys) {
         b[(h * keys + t) * keys + s] = (float)vkf_rng_normal(3, h, 1000 + s - (uint64_t)t);
 }
 
-/* The sentence of `one` into every sequence of `wide`, behind as many pads as the sequence's number. */
+/* Copies the sentence of `one` into every sequence of `wide`, into sequence r after r pads. */
 static void fill_sentences(const vkf_case *c, const vkf_case_run *one, vkf_case_run *wide) {
   const uint32_t keys = LENGTH + PADS, kv_heads = c->params.attention.n_kv_heads;
   const uint32_t q_width = extent_of(one, VKF_ATTENTION_Q, 1);
@@ -95,7 +96,7 @@ static void fill_sentences(const vkf_case *c, const vkf_case_run *one, vkf_case_
   }
 }
 
-/* false: the variant does not fit. */
+/* Compares bits (attention_compare). */
 static bool compare(driver *d, vkf_backend *backend, const vkf_case *shape, const char *variant) {
   const vkf_case one_case = sized(shape, 1, LENGTH), wide_case = sized(shape, PADS + 1, LENGTH + PADS);
   const size_t row = HEADS * shape->params.attention.value_width, keys = LENGTH + PADS;

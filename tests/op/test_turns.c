@@ -1,7 +1,8 @@
-/* Drivers that end loops after so many turns: each kernel at the largest problem that it says to have turns enough for,
- * and at the one beyond, which it refuses; and problems several times as large, which some kernel computes or none
- * takes. Data are such that whatever is left out shows: sums of whole numbers, which are exact, and rows of which few
- * numbers count, the last one among them. A driver without such a limit runs the large problems alone, once each.
+/* Some drivers end a loop after a number of turns. Each kernel must be right at the largest problem for which it says
+ * that its turns suffice, and refuse the next larger one. Problems several times as large must be right on the kernel
+ * that is chosen, if one takes them. The data show whatever is left out: sums of whole numbers, which are exact, and
+ * rows in which few numbers count, the last one among them. A driver without such a limit runs only the large problems,
+ * once each.
  *
  * VKF_OP_VARIANT=NAME: that variant alone, on every driver.
  */
@@ -19,7 +20,7 @@ extern const vkf_family vkf_family_append_turned, vkf_family_norm_wide;
 
 enum { LIMIT = 65535, USUAL_WIDTH = 36 };
 
-/* A problem of the op that grows with n alone; width: of heads, for attention, and as many ids, for top_k. */
+/* Returns a problem of the op that grows with n alone. width: of the heads (attention) or the number of ids (top_k). */
 static vkf_case case_of(vkf_op op, uint32_t n, uint32_t width) {
   vkf_case c = {.name = vkf_op_name(op), .op = op, .sizes = {.B = 1, .S = 1, .R = 1, .T = 1, .out = 1}, .seed = n};
   c.data = VKF_DATA_HALVES;
@@ -69,7 +70,7 @@ static vkf_case case_of(vkf_op op, uint32_t n, uint32_t width) {
   return c;
 }
 
-/* The same of a kernel that needs more than its op's case has. */
+/* Like case_of(), with what this kernel needs beyond the case of its op. */
 static vkf_case case_for(const vkf_variant *v, uint32_t n, uint32_t width) {
   vkf_case c = case_of(v->op, n, width);
   if (v->family == &vkf_family_append_turned) {
@@ -79,12 +80,12 @@ static vkf_case case_for(const vkf_variant *v, uint32_t n, uint32_t width) {
   return c;
 }
 
-/* Whether a variant has turns enough; caps: with the limit, and else whatever the device has. */
+/* Returns NULL if the variant fits the problem on these caps, else why not. caps: the device's, with the limit. */
 static const char *fits(const vkf_variant *v, uint32_t n, uint32_t width, const vkf_caps *caps, char *why,
                         size_t size) {
   const vkf_case c = case_for(v, n, width);
   const vkf_dims dims = vkf_dims_make(&c.sizes);
-  const vkf_node node = {.op = c.op, .params = c.params}; /* whose first input has n columns */
+  const vkf_node node = {.op = c.op, .params = c.params}; /* its first input is x, of n columns */
   vkf_slot x = {.rank = 2, .extent = {[1] = {VKF_DIM_ONE, n}}};
   const vkf_plan plan = {.slots = &x, .n_slots = 1};
   vkf_problem p;
@@ -96,7 +97,7 @@ static const char *fits(const vkf_variant *v, uint32_t n, uint32_t width, const 
   return vkf_kern_fit(v, &p, caps, why, size);
 }
 
-/* Runs and compares; variant NULL: the one that is chosen. false: none takes it. */
+/* Runs a case and compares it. variant NULL: the one that is chosen. Returns false if no kernel takes the case. */
 static bool is_right(driver *d, const vkf_case *c, const char *variant) {
   vkf_backend *backend = d->device->backend;
   vkf_comparison j = {0};
@@ -121,11 +122,12 @@ static bool is_right(driver *d, const vkf_case *c, const char *variant) {
   return true;
 }
 
-/* The largest n that is a multiple of 4 and fits; 0: none does, for another reason than turns. */
+/* Returns the largest n that fits and is a multiple of 4; 0: not even the smallest fits, so turns are not the reason.
+ */
 static uint32_t largest(const vkf_variant *v, uint32_t width, const vkf_caps *caps) {
   char why[256];
   const bool has_heads = v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS;
-  /* Sums of more products of halves are not exact in float32, and halves of longer rows are no one binding. */
+  /* Sums of more products of half-integers are not exact in float32. What is longer exceeds a storage binding. */
   const uint32_t most = v->op == VKF_OP_MATMUL ? 1u << 19 : has_heads ? 1u << 18 : 1u << 24;
   const uint64_t numbers = caps->max_storage_range_bytes / sizeof(float) / (has_heads ? width : 2);
   uint32_t low = 16, high = (uint32_t)VKF_MIN(most, numbers / 16 * 16 - 16);
@@ -150,8 +152,9 @@ static void check_limit(driver *d, const vkf_variant *v, const char *name, uint3
   print_message("  %s: up to %u\n", name, most);
 }
 
-/* Is there a smaller tile of the same kernel? Its turns have the same formula, and a large tile computes thousands of
- * elements for the three that there are: where a driver takes half, the smallest runs. */
+/* Returns true if the table has a smaller tile of the same kernel and drivers run halves (support/half.h); then only
+ * the smallest runs. Its turns have the same formula, and a large tile computes thousands of elements for the three
+ * that there are. */
 static bool has_smaller_tile(const vkf_variant *v, const vkf_variant *variants, size_t n) {
   if (v->op != VKF_OP_MATMUL || !takes_half()) return false;
   for (size_t i = 0; i < n; i++) {
@@ -175,7 +178,7 @@ static void test_every_variant_at_its_limit(void **state) {
   for (size_t i = 0; i < n; i++) {
     vkf_kern_name(&variants[i], name, sizeof name);
     if (asked && *asked && strcmp(asked, name)) continue;
-    if (variants[i].family == &vkf_family_norm_wide) continue; /* its rows end at its registers: op.ops has one */
+    if (variants[i].family == &vkf_family_norm_wide) continue; /* its registers limit its rows; op.ops tests that */
     if (strstr(variants[i].family->name, "columns")) continue; /* rows add workgroups, not turns */
     if (!is_mine(&variants[i]) || has_smaller_tile(&variants[i], variants, n)) continue;
     if (runs_elsewhere(&variants[i], i) || has_twin(i)) continue;
@@ -188,7 +191,7 @@ static void test_every_variant_at_its_limit(void **state) {
   assert_true(n_ran > 0);
 }
 
-/* Whatever is chosen is right, at the limit of any kernel and far beyond. */
+/* The chosen kernel is right, at the limit of any kernel and far beyond. */
 static void test_what_is_chosen_is_right(void **state) {
   static const struct {
     vkf_op op;
@@ -220,14 +223,15 @@ static void test_what_is_chosen_is_right(void **state) {
   assert_int_equal(seen, (1u << VKF_OP_COUNT) - 1); /* a new op needs a row */
 }
 
-/* Tiles have turns enough for them where a query a lane has not. */
+/* Here kernels with tiles have enough turns; those with a query in each lane do not. */
 static void test_odd_heads_of_many_keys(void **state) {
   if (getenv("VKF_OP_VARIANT")) skip();
   const vkf_case c = case_of(VKF_OP_ATTENTION, 20000, 35);
   assert_true(is_right(*state, &c, NULL));
 }
 
-/* More queries than a dimension of a grid must have workgroups for: every kernel that has one for each of them. */
+/* More queries than the workgroups that Vulkan guarantees in one dimension of a grid: runs every kernel that has a
+ * workgroup for each query. */
 static void test_queries_beyond_a_grid(void **state) {
   driver *d = *state;
   vkf_case c = case_of(VKF_OP_ATTENTION, 3, 16);

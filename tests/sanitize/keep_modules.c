@@ -1,5 +1,5 @@
-/* In sanitized builds: libraries that were opened stay, so that a report of leaked memory can name the driver or layer
- * it comes from, and leaks.supp can tell a driver's leaks from ours. Takes the place of dlclose for the whole process.
+/* Replaces dlclose() in sanitized builds and keeps libraries open, so that a report of leaked memory can name the
+ * driver or layer that it comes from, and leaks.supp can tell a driver's leaks from ours.
  */
 int dlclose(void *handle);
 
