@@ -48,7 +48,7 @@ vkf_status vkf_file_folder_open(vkf_env *env, const char *path, vkf_file_folder 
   return VKF_OK;
 }
 
-vkf_status vkf_file_folder_reserve(vkf_file_folder *folder, uint64_t bytes) {
+vkf_status vkf_file_folder_check_room(vkf_file_folder *folder, uint64_t bytes) {
   struct statvfs facts;
   if (statvfs(folder->temporary.data, &facts) != 0) return VKF_OK; /* writing will find out */
   if (bytes / facts.f_frsize < facts.f_bavail) return VKF_OK;

@@ -19,8 +19,8 @@ typedef struct vkf_file_folder {
 
 /* Creates the temporary folder. Returns VKF_ERROR_FILE if it cannot. Call finish() even if this fails. */
 vkf_status vkf_file_folder_open(vkf_env *env, const char *path, vkf_file_folder *folder);
-/* Returns VKF_ERROR_FILE if the file system says that it has no room for so many bytes. Only checks. */
-vkf_status vkf_file_folder_reserve(vkf_file_folder *folder, uint64_t bytes);
+/* Returns VKF_ERROR_FILE if the file system says that it has no room for so many bytes. */
+vkf_status vkf_file_folder_check_room(vkf_file_folder *folder, uint64_t bytes);
 /* Appends the path of a file in the temporary folder to `out`. */
 void vkf_file_folder_join(const vkf_file_folder *folder, const char *name, vkf_text *out);
 vkf_status vkf_file_folder_commit(vkf_file_folder *folder);

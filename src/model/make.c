@@ -123,7 +123,7 @@ vkf_status vkf_model_folder_make(vkf_env *env, const char *config_path, const ch
   VKF_TRY(find_deviation(net, &config, &m.deviation));
   m.all_bytes = net->info.n_parameters * vkf_dtype_bytes(params->dtype);
   VKF_TRY(vkf_file_folder_open(env, folder, &made));
-  VKF_TRY(vkf_file_folder_reserve(&made, m.all_bytes));
+  VKF_TRY(vkf_file_folder_check_room(&made, m.all_bytes));
   vkf_file_folder_join(&made, "config.json", &config_copy);
   vkf_file_folder_join(&made, "model.safetensors", &weights);
   VKF_TRY(vkf_text_status(&config_copy));
