@@ -42,9 +42,9 @@
  * restores it.
  *
  * A callback may use tokenizers, results, files, functions that only return information, and sessions other than its
- * own. A call that would disturb the one that called it (opening models, running the same session, running or measuring
- * ops) returns VKF_ERROR_ARGUMENT. In a callback, closing a model, a short list, a device or the context does nothing,
- * nor does destroying the callback's own session.
+ * own. Calls that would disturb the running one (opening models, running the same session, running or measuring ops)
+ * return VKF_ERROR_ARGUMENT. Closing a model, a short list, a device or the context in a callback does nothing, nor
+ * does destroying the callback's own session.
  *
  * Processes: after fork(), the child opens its own contexts, devices and models. It may use its parent's tokenizers and
  * results, and whatever computes on "ref". Calls that need a Vulkan device of the parent return VKF_ERROR_ARGUMENT;
@@ -102,7 +102,7 @@ typedef enum vkf_status {
   VKF_ERROR_STOPPED = 11       /* a callback asked to stop; after on_token or on_text there is a result */
 } vkf_status;
 
-/* "0.1.0": the version of the library that is linked. */
+/* Returns the version of the linked library: "0.1.0". */
 VKF_API const char *vkf_version(void);
 /* Returns how many cores this process may use, at least 1. On CPU drivers, many texts run fastest with one worker per
  * core, each with its own context (docs/SPEED.md, "Workers, batches and memory"). */
@@ -150,7 +150,7 @@ typedef enum vkf_log_level {
 /* Gets a line without its newline, valid during the call. Called only from threads that called the library. */
 typedef void (*vkf_log_fn)(void *user, vkf_log_level level, const char *line);
 
-/* Host memory. `reallocate` frees when `size` is 0, allocates when `old` is NULL; alignment as malloc's. */
+/* Host memory. `reallocate` frees if `size` is 0 and allocates if `old` is NULL; alignment as malloc's. */
 typedef struct vkf_allocator {
   void *(*reallocate)(void *user, void *old, size_t size);
   void *user;
@@ -175,8 +175,8 @@ typedef struct vkf_context_params {
    * "adreno", "intel", "m1" or "deck" (what their drivers report), or a JSON file (docs/devices.md). NULL: its own
    * limits. */
   const char *limits;
-  /* A sentence gets the same bits alone, in any batch and with any padding, on GPUs too; on software drivers it always
-   * does. vkf_session_run() says what pads before a sentence do. */
+  /* Give a sentence the same bits alone, in any batch and with any padding. Software drivers always do; this makes GPUs
+   * do it, too. vkf_session_run() says what pads before a sentence do. */
   bool batch_invariant;
 } vkf_context_params;
 #define VKF_CONTEXT_PARAMS_INIT .size = sizeof(vkf_context_params)
@@ -226,12 +226,12 @@ VKF_API vkf_status vkf_context_list_devices(vkf_context *ctx, size_t *count);
 /* VKF_ERROR_ARGUMENT: index is not below the count. */
 VKF_API vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_device_info *out);
 
-/* selector: NULL (the environment variable VKF_DEVICE, else the best GPU, else a software driver), an index of the
- * list, a UUID, "ref", "lavapipe", "swiftshader", "gpu", "cpu", or a case-insensitive part of a device's or driver's
- * name. If two devices match, the error lists them. On a processor with AVX-512, lavapipe is faster if you set two
- * environment variables before the first context is created: see docs/devices.md ("The vector width of lavapipe"). If
- * lavapipe has a thread on every core, the device adds one of the lowest priority to each core, which keeps the core
- * from sleeping during a run; the environment variable VKF_KEEP_AWAKE=0 turns that off. */
+/* Opens a device. selector: NULL (the environment variable VKF_DEVICE, else the best GPU, else a software driver), an
+ * index of the list, a UUID, "ref", "lavapipe", "swiftshader", "gpu", "cpu", or a case-insensitive part of a device's
+ * or driver's name. If two devices match, the error lists them. On a processor with AVX-512, lavapipe is faster if you
+ * set two environment variables before the first context is created: see docs/devices.md ("The vector width of
+ * lavapipe"). If lavapipe has a thread on every core, the device adds one of the lowest priority to each core, which
+ * keeps the core from sleeping during a run; the environment variable VKF_KEEP_AWAKE=0 turns that off. */
 VKF_API vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **out);
 
 VKF_API void vkf_device_close(vkf_device **dev);
