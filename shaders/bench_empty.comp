@@ -1,4 +1,4 @@
-// Does next to nothing: measures what a dispatch costs beside its work.
+// Does next to nothing: measures what a dispatch costs besides its work.
 //
 // module bench_empty
 #version 440

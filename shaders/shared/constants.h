@@ -69,7 +69,7 @@
 #define VKF_C_APPEND_KEY_WIDTH 12   /* 0: keys are not kept */
 #define VKF_C_APPEND_VALUE_WIDTH 13 /* 0: values are not kept */
 #define VKF_C_APPEND_IS_PACKED 14
-#define VKF_C_APPEND_ROTARY 15 /* columns of a head that are turned */
+#define VKF_C_APPEND_ROTARY 15 /* columns of a head that are rotated */
 #define VKF_C_APPEND_INTERLEAVED 16
 /* The span of a sequence in a packed batch. */
 #define VKF_SPAN_ROW 0     /* of its first query */
@@ -86,7 +86,7 @@
 #define VKF_C_LOGIT_EDIT_IN_PLACE 11
 /* rope */
 #define VKF_C_ROPE_HEAD_WIDTH 11
-#define VKF_C_ROPE_ROTARY 12 /* columns of a head that are turned */
+#define VKF_C_ROPE_ROTARY 12 /* columns of a head that are rotated */
 #define VKF_C_ROPE_INTERLEAVED 13
 /* edit: the kinds, as in vkf_logit_edit_kind */
 #define VKF_LOGIT_EDIT_KIND_SET 0

@@ -42,7 +42,7 @@ struct vkf_push_append {
   VKF_UINT seqs, tokens, past;
   VKF_UINT x_stride, k_column, v_column;
   VKF_UINT k_capacity, v_capacity;
-  VKF_UINT q_column, q_width, n_positions; /* of queries that are turned */
+  VKF_UINT q_column, q_width, n_positions; /* of queries that are rotated */
 };
 
 struct vkf_push_gather {

@@ -29,7 +29,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MAX_CORES = 32 /* lavapipe has at most so many threads */ };
+enum { MAX_CORES = 32 /* lavapipe has at most that many threads */ };
 #define SUBMIT_NS (UINT64_C(1000) * 1000 * 1000) /* a wait renews it */
 #define LINGER_NS (UINT64_C(1000) * 1000)        /* between the submits of two steps */
 enum { LOOKS = 64 /* pauses between two reads of the clock */ };
@@ -47,7 +47,7 @@ typedef struct spinner {
 struct vkf_gpu_awake {
   vkf_env *env;
   cpu_set_t cores;
-  _Atomic bool is_decided;    /* somebody decides, or has decided, whether to have spinners */
+  _Atomic bool is_decided;    /* whether to have spinners was decided, or is being decided */
   _Atomic uint64_t begin_ns;  /* of the submits that are pending */
   _Atomic uint64_t busy_ns;   /* time with submits pending, before begin_ns */
   _Atomic uint64_t until_ns;  /* of vkf_clock_ns(): they spin until then */

@@ -177,7 +177,7 @@ enum { INTEL = 0x8086, APPLE = 0x106b, NVIDIA = 0x10de };
 /* VK_DRIVER_ID_MESA_HONEYKRISP, which older headers do not have. */
 enum { HONEYKRISP = 26 };
 
-/* Returns how many numbers compilers can keep in registers without spilling, beside addresses and loop counters, as
+/* Returns how many numbers compilers can keep in registers without spilling, besides addresses and loop counters, as
  * found with Mesa's compilers for these vendors' chips (scripts/farm). Intel's come from its manuals: a thread has 128
  * registers, each of which holds a number for every lane of the smallest subgroup. */
 static uint32_t registers_of(uint32_t vendor_id, uint32_t driver_id) {

@@ -62,7 +62,7 @@ typedef struct vkf_caps {
   /* Turns of all loops of an invocation together (kern/family.h), after which the driver silently ends every loop;
    * UINT32_MAX: no limit is known. */
   uint32_t max_loop_turns;
-  /* Registers of 32 bits that an invocation has beside those for addresses; 0: unknown. */
+  /* Registers of 32 bits that an invocation has besides those for addresses; 0: unknown. */
   uint32_t n_registers;
   /* The same for all lanes of a subgroup together, if lanes of a larger subgroup have fewer; 0: they have as many. */
   uint32_t subgroup_registers;

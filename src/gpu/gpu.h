@@ -202,7 +202,7 @@ typedef enum vkf_gpu_timing { VKF_GPU_TIMING_NONE, VKF_GPU_TIMING_BLOCK, VKF_GPU
 typedef struct vkf_gpu_block_params {
   const char *label;
   vkf_gpu_timing timing;   /* ignored without caps.timestamps */
-  uint32_t max_dispatches; /* with VKF_GPU_TIMING_DISPATCH: so many are timed, later ones are not; 0: 256 */
+  uint32_t max_dispatches; /* with VKF_GPU_TIMING_DISPATCH: how many are timed; 0: 256 */
 } vkf_gpu_block_params;
 
 /* Bind only the bytes that the dispatch accesses: the validation layer counts a whole binding as accessed and would

@@ -304,7 +304,7 @@ typedef struct vkf_gpu_staging {
   uint32_t next;                   /* the half that the next upload takes */
 } vkf_gpu_staging;
 
-/* A device, or a line to one (vkf_gpu_device_branch()). All lines use the members after `Of the root alone` in the
+/* A device, or a line to one (vkf_gpu_device_branch()). Lines use the members after `Of the root alone` of their
  * device. */
 struct vkf_gpu_device {
   vkf_env *env;

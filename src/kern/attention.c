@@ -2,7 +2,7 @@
 #include "kern/attention.h"
 
 enum {
-  MAX_WORKGROUPS = 65535, /* in a dimension of a grid; Vulkan guarantees so many */
+  MAX_WORKGROUPS = 65535, /* in a dimension of a grid; Vulkan guarantees that many */
   START_KEYS = 64         /* of a query when the cost of a start was measured */
 };
 

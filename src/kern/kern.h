@@ -119,16 +119,16 @@ typedef struct vkf_variant {
   vkf_tile tile;
   uint32_t vec;            /* elements that it reads at once: K, head widths or columns are multiples of it; 0: one */
   vkf_matrix_shape matrix; /* of its cooperative matrix products, which the device must advertise; 0: none */
-  uint32_t workgroup;      /* invocations, where neither tile nor subgroup says how many: vkf_kern_workgroup() */
+  uint32_t workgroup;      /* invocations, if neither tile nor subgroup says how many: vkf_kern_workgroup() */
   uint32_t subgroup;       /* the subgroup size that it is written for: required, or it does not fit; 0: any */
   uint32_t needs;          /* vkf_need bits */
   vkf_access_kind access;  /* of its x and w operands */
   vkf_weight_layout weights;
   vkf_order_class order;
-  uint32_t formats;      /* bits of vkf_format that it reads beside float32; coopmat and dot read these alone */
+  uint32_t formats;      /* bits of vkf_format that it reads besides float32; coopmat and dot read only these */
   uint32_t max_width;    /* attention: the widest head; top_k: the largest k; 0: any */
   bool not_reproducible; /* unrolled too far for the reproducible mode's arithmetic */
-  bool fixed_tile;       /* its tile is a macro of the module, where other kernels of the family take it as constants */
+  bool fixed_tile;       /* its tile is compiled into the module; other kernels of the family take it as constants */
   bool own;              /* a caller's kernel instead of one of the family */
 } vkf_variant;
 

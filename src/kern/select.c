@@ -242,7 +242,7 @@ const char *vkf_kern_reason(const vkf_kern_rank *rank, char *why, size_t size) {
   return why;
 }
 
-/* Finds a kernel for GPUs on a CPU driver: slow there, but within the limit of loop turns where no other may be. */
+/* Finds a kernel for GPUs on a CPU driver: slow there, but it may fit the limit of loop turns when no other does. */
 static const vkf_variant *last_resort(const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
   char text[256];
   size_t n;

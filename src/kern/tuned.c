@@ -18,7 +18,7 @@ static double distance(uint32_t tuned, uint32_t wanted) {
   return log2((double)tuned / wanted);
 }
 
-/* Returns the second size of a row of norm or top_k, beside its width. */
+/* Returns the second size of a row of norm or top_k, besides its width. */
 static uint32_t row_number(const vkf_problem *p) {
   return p->op == VKF_OP_NORM ? p->norm.whole_width : p->op == VKF_OP_TOP_K ? p->top_k.k : 0;
 }
