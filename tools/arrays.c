@@ -1,4 +1,4 @@
-/* arrays: arrays from JSON, to JSON and on the terminal. Refuses lists of unequal lengths and what is no number. */
+/* arrays: converts arrays from and to JSON, and prints them. Refuses lists of unequal lengths and what is no number. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ double tool_array_largest(const vkf_array *array) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* NULL, or what does not fit. */
+/* Fills the array from `depth` on. Returns the value that does not fit, or NULL. */
 static const json_t *fill(const json_t *json, vkf_array *a, size_t depth, size_t *at) {
   if (depth < a->rank) {
     if (!json_is_array(json) || json_array_size(json) != a->shape[depth]) return json;

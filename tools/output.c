@@ -49,7 +49,7 @@ int tool_print_json_line(json_t *json) {
 int tool_flush(void) {
   if (fflush(stdout) == 0 && !ferror(stdout)) return TOOL_OK;
   int cause = errno;
-  clearerr(stdout); /* told once */
+  clearerr(stdout); /* report it once */
   return tool_error("standard output: cannot be written: %s", strerror(cause));
 }
 

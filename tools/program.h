@@ -219,7 +219,7 @@ typedef struct tool_session {
   vkf_model_params how;       /* how the model is opened */
   vkf_session_params run_how; /* how its session is created */
   bool terminal;              /* standard error is a terminal: progress is shown */
-  bool line_is_open;          /* a progress line is there */
+  bool line_is_open;          /* a progress line is shown */
   size_t n_steps;             /* decoding steps so far, for progress */
   const char *profile;        /* as in tool_args */
   bool tells_of_cpu;          /* print a line if no GPU is found */

@@ -138,7 +138,7 @@ typedef struct vkf_validate_row {
   size_t size; /* sizeof(vkf_validate_row) */
   vkf_scope scope;
   const char *name;     /* the op, or the pass and the block ("singles decoder.0") */
-  const char *part;     /* of a case: its name, which tells the shape; of a node: its name; else "" */
+  const char *part;     /* of a case: its name, which says the shape; of a node: its name; else "" */
   const char *op;       /* "" for a block */
   const char *variant;  /* of the kernel; "" on ref, for a block, and for an op whose cases can run different ones */
   vkf_storage format;   /* how a case stores weights, keys and values; AUTO for blocks and nodes */

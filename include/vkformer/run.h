@@ -20,8 +20,8 @@ VKF_DEFINE_INIT(vkf_run_params)
  *
  * inputs: input_ids [B,S], attention_mask [B,S] (1 keep, 0 pad; default all 1), decoder_input_ids [B,T],
  * decoder_attention_mask [B,T], token_type_ids [B,S] (default all 0), as far as the model has them; int32 or int64.
- * Without decoder_input_ids an encoder-decoder that labels whole texts gets input_ids behind decoder_start_token_id, as
- * in transformers. Models of images take only pixel_values [B,channels,height,width] (float32).
+ * Without decoder_input_ids an encoder-decoder that labels whole texts uses decoder_start_token_id and all input_ids
+ * but the last one, as transformers does. Models of images take only pixel_values [B,channels,height,width] (float32).
  *
  * Pads behind a sentence change none of its bits. Pads before it change none unless they move its positions: as in
  * transformers, a forward pass counts them as positions in most models; vkf_session_generate() does not feed them to a
@@ -36,7 +36,7 @@ VKF_DEFINE_INIT(vkf_run_params)
  *                          layer they are `logits`
  *   encoder_projections.N, decoder_projections.N; of one stack projections.N  [B,S,width]: the heads of queries, of
  *                          keys and of values side by side, as the attention of layer N reads them (with their biases;
- *                          normed and turned where the model does so)
+ *                          normalized and rotated if the model does that)
  *   cross_queries.N        [B,T,width] and
  *   cross_keys_values.N    [B,S,width]: the same for cross-attention
  *   encoder_position_bias  [B,H,S,S] and

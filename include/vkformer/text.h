@@ -65,14 +65,14 @@ typedef struct vkf_special_ids {
   size_t size;           /* sizeof(vkf_special_ids) */
   int32_t bos, eos, pad; /* of a model: as its configuration has them, else as its tokenizer has them */
   int32_t mask, unk;     /* of the tokenizer */
-  int32_t decoder_start; /* of a model: where a target begins */
+  int32_t decoder_start; /* of a model: the first id of a target */
 } vkf_special_ids;
 #define VKF_SPECIAL_IDS_INIT .size = sizeof(vkf_special_ids)
 VKF_DEFINE_INIT(vkf_special_ids)
 /* Every id is -1 if the tokenizer belongs to a session whose model was closed. VKF_ERROR_ARGUMENT: tokenizer or out is
  * NULL. */
 VKF_API vkf_status vkf_tokenizer_get_special_ids(const vkf_tokenizer *tokenizer, vkf_special_ids *out);
-/* eos: the first one where there are several. */
+/* eos: the first one if there are several. */
 VKF_API vkf_status vkf_model_get_special_ids(const vkf_model *model, vkf_special_ids *out);
 
 /* ---- what people do with texts ----------------------------------------------------------------------------------- */
@@ -225,7 +225,7 @@ typedef struct vkf_classify_params {
   /* [n_candidate_labels]: names to choose among, in place of the model's labels; NULL: none */
   const char *const *candidate_labels;
   size_t n_candidate_labels;
-  const char *hypothesis_template; /* with {} where the name comes; NULL: "This example is {}." */
+  const char *hypothesis_template; /* with {} in the place of the name; NULL: "This example is {}." */
   bool multi_label;                /* any number of the candidates may be true */
 } vkf_classify_params;
 #define VKF_CLASSIFY_PARAMS_INIT .size = sizeof(vkf_classify_params)
@@ -310,7 +310,7 @@ VKF_DEFINE_INIT(vkf_generate_text_params)
  * ids without the prompt, then -1; with beams or params.scores `sequences_scores` [n*s], as from
  * vkf_session_generate(), but NaN if the prompt was skipped or a stop string ended the generation (not with beams or
  * several sequences); with top_logprobs N `logprobs` [n*s,length], `top_ids` and `top_logprobs` [n*s,length,N]. A text
- * ends where the model's positions do; a prompt that leaves no room there is refused. A prompt's text depends on the
+ * ends at the model's last position; a prompt that leaves no room is refused. A prompt's text depends on the
  * configuration, the prompt, and with do_sample on seed and line; it does not depend on the other prompts. */
 VKF_API vkf_status vkf_session_generate_text(vkf_session *session, const char *const *prompts, size_t n_prompts,
                                              const vkf_generate_text_params *params, vkf_result **out);

@@ -304,7 +304,7 @@ typedef struct vkf_model_params {
   size_t size;          /* sizeof(vkf_model_params) */
   vkf_storage weights;  /* matrices and embeddings; AUTO: f32 on software drivers, elsewhere as in the file, which
                            gives the same bits in the same kernels */
-  vkf_storage kv_cache; /* keys and values, those of encoders too: F32 or F16; AUTO: f16 on a GPU where the matrices
+  vkf_storage kv_cache; /* keys and values, those of encoders too: F32 or F16; AUTO: f16 on a GPU if the matrices
                            have 16 bits or fewer, f32 elsewhere and in the reproducible mode */
   vkf_progress_fn on_progress; /* while weights go to the device, in bytes as stored there; NULL: none */
   void *user;
