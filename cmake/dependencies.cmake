@@ -1,7 +1,7 @@
-# What vkformer is built from. Each is found in the distribution or, for the Vulkan parts, first in VULKAN_SDK.
+# Finds what vkformer is built from: in the distribution or, for the Vulkan parts, first in VULKAN_SDK.
 #
-# libpng and libjpeg are optional: without them vkformer says so when it is given an image. So are zlib and libzstd, for
-# corpora that the program reads and writes.
+# libpng and libjpeg are optional: without them vkformer refuses images and says why. zlib and libzstd, for compressed
+# corpora, are optional, too.
 #
 # Defines vkf_dependencies (what the library links), vkf_vulkan (Vulkan's headers, for our own sources), VKF_GLSLANG and
 # VKF_SPIRV_VAL.
@@ -41,7 +41,7 @@ target_link_libraries(vkf_dependencies INTERFACE PkgConfig::JANSSON PkgConfig::P
 if(UNIX)
   target_link_libraries(vkf_dependencies INTERFACE m)
 endif()
-set(vkf_packages "jansson libpcre2-8 libutf8proc") # for who links a static libvkformer
+set(vkf_packages "jansson libpcre2-8 libutf8proc") # for programs that link a static libvkformer
 foreach(format PNG JPEG)
   option(VKF_${format} "read ${format} images, where the library is there" ON)
   if(VKF_${format} AND ${format}_FOUND)
@@ -54,6 +54,6 @@ foreach(format PNG JPEG)
   endif()
 endforeach()
 
-# Our room gpu keeps function tables of its own and opens the loader at run time: headers are all it needs of Vulkan.
+# The room gpu has its own function tables and opens the loader at run time, so it needs only Vulkan's headers.
 add_library(vkf_vulkan INTERFACE)
 target_include_directories(vkf_vulkan SYSTEM INTERFACE ${VKF_VULKAN_INCLUDE_DIR})

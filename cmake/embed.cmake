@@ -1,8 +1,8 @@
 # cmake -D LIST=list.txt -D OUTPUT=file.c -P embed.cmake
 #
-# Writes a C file that puts the SPIR-V files that LIST names, one a line, into the library, and the table of
-# src/kern/spirv.h. The assembler reads the files (.incbin): as C arrays they took 20 s to write and compile.
-# SPIR-V is a sequence of 32-bit words; glslang writes them in this host's order, which is little-endian.
+# Writes a C file that embeds the SPIR-V files of LIST, one a line, and defines the table of src/kern/spirv.h. The
+# assembler reads the files (.incbin): as C arrays they took 20 s to write and compile. SPIR-V is a sequence of 32-bit
+# words; glslang writes them in this host's order, which is little-endian.
 cmake_minimum_required(VERSION 3.22)
 file(STRINGS ${LIST} files)
 set(modules "")

@@ -6,7 +6,7 @@ if(CMAKE_CXX_COMPILER)
   enable_language(CXX)
 endif()
 file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c)
-find_library(VKF_VULKAN_LOADER vulkan) # of hosts that call Vulkan themselves
+find_library(VKF_VULKAN_LOADER vulkan) # for hosts that call Vulkan themselves
 foreach(source IN LISTS examples)
   get_filename_component(name ${source} NAME_WE)
   if(name STREQUAL "adopt" AND NOT VKF_VULKAN_LOADER)

@@ -1,6 +1,6 @@
 # The flags of our own targets, and of nothing else.
 #
-# -ffp-contract=off: everything is compared with the scalar path, so it computes what its source says on every compiler.
+# -ffp-contract=off: everything is compared with the scalar path, so every compiler must compute what its source says.
 function(vkf_flags target)
   set_target_properties(${target} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden
                                              VISIBILITY_INLINES_HIDDEN ON)

@@ -1,21 +1,21 @@
-# GLSL to SPIR-V to one C file: VKF_SHADERS_C.
+# Compiles GLSL to SPIR-V and puts it into one C file, VKF_SHADERS_C.
 #
 # A shader, shaders/NAME.comp, says which modules are compiled from it, a line each:
 #
 #   // module NAME[: DEFINE...][, needs FEATURE][, reads FORMAT...][, written out]
 #
 #   NAME     what vkf_kern_spirv_table calls it
-#   DEFINE   "TYPE=vec4 HALF"; only for what changes SPIR-V types or extensions
+#   DEFINE   for example "TYPE=vec4 HALF"; only for what changes SPIR-V types or extensions
 #   FEATURE  a GLSL extension that the compiler must know, for example GL_EXT_integer_dot_product, or COOPMAT for
 #            GL_KHR_cooperative_matrix, which the Vulkan headers must know as well. Where they do not, the module is left
 #            out, and a line says so.
 #   FORMAT   storage formats beside f32 in which it reads weights, keys or values: each gives one more module,
-#            NAME_<format>, with FORMAT_<FORMAT> defined. "weights" and "caches" are all that weights, or keys and values,
-#            are stored in, as shaders/lib/format.glsl says.
+#            NAME_<format>, with FORMAT_<FORMAT> defined. "weights" and "caches" stand for all formats of weights, or of
+#            keys and values, in shaders/lib/format.glsl.
 #   written out: one more module of each, NAME_written_out, with WRITTEN_OUT defined (shaders/lib/each.glsl)
 #
-# A shader has the lowest #version that it needs: at each start glslang reads the functions of that version, those of 450
-# in twice the time of 440, which is most of what a module takes. 64-bit integers and cooperative matrices need 450.
+# Give a shader the lowest #version that it needs. For each module glslang reads the built-in functions of that version,
+# which takes most of its time, and for 450 twice as long as for 440. 64-bit integers and cooperative matrices need 450.
 set(format_glsl ${PROJECT_SOURCE_DIR}/shaders/lib/format.glsl)
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${format_glsl})
 foreach(stored weights caches)
@@ -37,7 +37,7 @@ string(FIND "${glslang_help}" "--depfile" has_depfile)
 # Without depfiles every shader depends on every included file.
 file(GLOB_RECURSE shader_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/*.glsl ${PROJECT_SOURCE_DIR}/shaders/*.h)
 
-# Does the compiler know a GLSL extension, for a target such as vulkan1.1? Cached as VKF_GLSL_<extension>.
+# Tests whether the compiler knows a GLSL extension, for a target such as vulkan1.1. Caches it as VKF_GLSL_<extension>.
 function(vkf_probe_extension extension target)
   if(DEFINED VKF_GLSL_${extension})
     return()
@@ -152,7 +152,7 @@ foreach(row IN LISTS shader_rows)
   endif()
   separate_arguments(defines UNIX_COMMAND "${defines}")
   list(TRANSFORM defines PREPEND -D)
-  # As it is, and as NAME_reproducible for the reproducible mode (shaders/lib/math.glsl).
+  # Each is compiled twice: as NAME, and as NAME_reproducible for the reproducible mode (shaders/lib/math.glsl).
   foreach(mode "" "_reproducible")
     set(reproducible "")
     if(mode)
@@ -182,7 +182,7 @@ foreach(row IN LISTS shader_rows)
   endforeach()
 endforeach()
 
-# The list is a file of its own: the command line would grow with the number of shaders.
+# The list is a file, because a command line would grow with the number of shaders.
 set(VKF_SHADERS_C ${PROJECT_BINARY_DIR}/generated/kern_spirv.c)
 set(spirv_list ${spirv_dir}/list.txt)
 list(JOIN spirv_files "\n" spirv_lines)
