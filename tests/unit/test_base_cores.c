@@ -1,4 +1,4 @@
-/* Work on several cores: each part once, threads that cannot be had, the cores that a process may use. */
+/* Work on several cores: each part runs once, also if threads cannot be made; the cores that the process may use. */
 #define _GNU_SOURCE /* sched_setaffinity, RTLD_NEXT */
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,8 +15,7 @@
 
 #include "base/base.h"
 
-/* Stands before the C library's, also for a library that is shared: after `n_allowed` threads the system gives no more.
- */
+/* Replaces the C library's function, also for a shared library: makes `n_allowed` threads and then fails. */
 static int n_allowed, n_created;
 __attribute__((visibility("default"))) int pthread_create(pthread_t *restrict thread,
                                                           const pthread_attr_t *restrict attr, void *(*start)(void *),
@@ -41,7 +40,7 @@ typedef struct counts {
 static void count(void *user, uint32_t thread, size_t i) {
   counts *c = user;
   c->calls[i]++;
-  c->by[thread]++; /* nobody else has this index now */
+  c->by[thread]++; /* no other thread has this index now */
   c->thread[thread] = pthread_self();
   pthread_sigmask(SIG_SETMASK, NULL, &c->blocked[thread]);
 }
@@ -56,7 +55,7 @@ static void run(size_t n, uint32_t most, int allowed) {
   for (size_t i = 0; i < N; i++) assert_int_equal(c.calls[i], i < n);
   for (uint32_t t = 0; t < THREADS; t++) all += c.by[t];
   assert_int_equal(all, n);
-  for (uint32_t t = 0; t < THREADS; t++) /* signals are for the caller */
+  for (uint32_t t = 0; t < THREADS; t++) /* only the caller's thread takes signals */
     if (c.by[t] > 0) assert_int_equal(sigismember(&c.blocked[t], SIGUSR1), t > 0);
   if (c.by[0] > 0) assert_true(pthread_equal(c.thread[0], pthread_self()));
   if (allowed == 0) assert_int_equal(c.by[0], n);

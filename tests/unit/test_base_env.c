@@ -185,7 +185,7 @@ static void text_grows_and_remembers_failure(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* What is too large may be tried again in parts: only of the first cause, and gone with it. */
+/* too_large (the caller may try again in parts) belongs to the first cause and is cleared with it. */
 static void too_large_belongs_to_the_first_cause(void **state) {
   (void)state;
   vkf_env env;
@@ -217,7 +217,7 @@ static void *reallocate(void *user, void *old, size_t size) {
   return NULL;
 }
 
-/* A session's environment: memory and log of its context, failures of its own. */
+/* A session's environment uses the memory and the log of its context, but has failures of its own. */
 static void a_child_has_what_its_parent_has(void **state) {
   (void)state;
   int n = 0;
@@ -246,7 +246,8 @@ static void a_child_has_what_its_parent_has(void **state) {
   assert_int_equal(n, 2);
 }
 
-/* Calls of other contexts nest; a session's callback is also its context's, and the other way round. */
+/* Callbacks of different contexts nest. A session's callback is also its context's, and a context's also that of each
+ * of its sessions; sessions of one context do not share theirs. */
 static void callbacks_nest(void **state) {
   (void)state;
   vkf_env one, two, child, sibling;
@@ -260,7 +261,7 @@ static void callbacks_nest(void **state) {
   assert_true(vkf_env_callback_runs(&one) && vkf_env_callback_runs(&two) && vkf_env_callback_runs(&child));
   vkf_env_fail(&two, VKF_ERROR_FILE, "inside");
   vkf_env_callback_end(&inner);
-  assert_int_equal(two.first, VKF_OK); /* what a callback failed with is its own */
+  assert_int_equal(two.first, VKF_OK); /* a callback's failure is forgotten when it ends */
   assert_true(vkf_env_callback_runs(&one) && !vkf_env_callback_runs(&two));
   vkf_env_callback_end(&outer);
   assert_false(vkf_env_callback_runs(&one));

@@ -1,4 +1,4 @@
-/* Numbers: conversions against their definition, checked sizes, random numbers, UTF-8. */
+/* Numbers: conversions compared with their definitions, checked sizes, random numbers, hashes, UTF-8. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@ static float of_bits(uint32_t bits) {
   return value;
 }
 
-/* The smallest numbers that round to infinity, and NaN whose kept bits are all zero. */
+/* The smallest numbers that round to infinity, and NaNs of which rounding would cut off every set bit. */
 static void borders_of_narrow_numbers(void **state) {
   (void)state;
   assert_int_equal(vkf_f16_from_f32(65519.996f), 0x7bff);
@@ -25,7 +25,7 @@ static void borders_of_narrow_numbers(void **state) {
   assert_true((vkf_f16_from_f32(of_bits(0x7f800001)) & 0x7fff) > 0x7c00);
   assert_true((vkf_bf16_from_f32(of_bits(0x7f800001)) & 0x7fff) > 0x7f80);
   assert_true((vkf_bf16_from_f32(of_bits(0xff800001)) & 0xffff) > 0xff80);
-  assert_int_equal(vkf_bf16_from_f32(of_bits(0x3f808000)), 0x3f80); /* the middle: to the even one */
+  assert_int_equal(vkf_bf16_from_f32(of_bits(0x3f808000)), 0x3f80); /* a tie rounds to even */
   assert_int_equal(vkf_bf16_from_f32(of_bits(0x3f818000)), 0x3f82);
 }
 
@@ -52,7 +52,7 @@ static void dtypes(void **state) {
   for (int d = 0; d < VKF_DTYPE_COUNT; d++) assert_true(vkf_dtype_bytes((vkf_dtype)d) > 0);
 }
 
-/* The value of a finite half, from the definition in IEEE 754. */
+/* Returns the value of a finite half by the definition in IEEE 754. */
 static double half_value(uint32_t h) {
   int exponent = (int)(h >> 10 & 31);
   double magnitude = exponent == 0 ? ldexp(h & 1023, -24) : ldexp(1024 + (h & 1023), exponent - 25);
@@ -73,7 +73,7 @@ static void every_half(void **state) {
   }
 }
 
-/* Between two neighbours: below the middle the lower one, above it the upper one, at the middle the even one. */
+/* Between two neighbouring halves, numbers round down below the middle, up above it, and to the even one at it. */
 static void halves_round_to_nearest_even(void **state) {
   (void)state;
   for (uint32_t h = 0; h < 0x7c00; h++) {
@@ -93,15 +93,15 @@ static void halves_round_to_nearest_even(void **state) {
 static void bfloats(void **state) {
   (void)state;
   assert_int_equal(vkf_bf16_from_f32(1.0f), 0x3f80);
-  assert_int_equal(vkf_bf16_from_f32(1.0f + 0x1p-8f), 0x3f80);            /* the middle goes to the even one */
-  assert_int_equal(vkf_bf16_from_f32(1.0f + 0x1p-7f + 0x1p-8f), 0x3f82);  /* here, too */
+  assert_int_equal(vkf_bf16_from_f32(1.0f + 0x1p-8f), 0x3f80);            /* a tie rounds to even */
+  assert_int_equal(vkf_bf16_from_f32(1.0f + 0x1p-7f + 0x1p-8f), 0x3f82);  /* this one, too */
   assert_int_equal(vkf_bf16_from_f32(1.0f + 0x1p-8f + 0x1p-20f), 0x3f81); /* above the middle */
   assert_int_equal(vkf_bf16_from_f32(3.4028235e38f), 0x7f80);             /* rounds to infinity */
   assert_true(isnan(vkf_bf16_to_f32(vkf_bf16_from_f32(NAN))));
   for (uint32_t b = 0; b < 0x7f80; b++) assert_int_equal(vkf_bf16_from_f32(vkf_bf16_to_f32((uint16_t)b)), b);
 }
 
-/* The half of a number by the definition of rounding: the nearest multiple of the step at its place. */
+/* Rounds to half by the definition: to the nearest multiple of the step between halves at this exponent. */
 static uint16_t half_of(float f) {
   const double a = fabs((double)f);
   const uint16_t sign = signbit(f) ? 0x8000 : 0;
@@ -110,10 +110,10 @@ static uint16_t half_of(float f) {
   return (uint16_t)(sign | ((unsigned)(exponent + 14) * 1024 + (unsigned)nearbyint(ldexp(a, 10 - exponent))));
 }
 
-/* Numbers of every exponent and sign: around each middle between halves, and between them. */
+/* Numbers of every exponent and sign: at and around each middle between two halves, and elsewhere. */
 static void dense_numbers_round_by_the_definition(void **state) {
   (void)state;
-  static const uint32_t low[] = {0, 1, 0x123, 0xfff, 0x1000, 0x1001, 0x1abc, 0x1fff}; /* of the 13 bits that go */
+  static const uint32_t low[] = {0, 1, 0x123, 0xfff, 0x1000, 0x1001, 0x1abc, 0x1fff}; /* the 13 bits that are cut off */
   for (uint32_t high = 0; high < 1u << 19; high++) {
     for (size_t i = 0; i < VKF_COUNT(low); i++) {
       const float f = of_bits(high << 13 | low[i]);
@@ -123,7 +123,7 @@ static void dense_numbers_round_by_the_definition(void **state) {
   }
 }
 
-/* What NaN carries is kept as far as it fits, and the NaN is quiet. */
+/* Conversions keep as many of a NaN's bits as fit; those to half make it quiet. */
 static void nan_keeps_its_bits(void **state) {
   (void)state;
   for (uint32_t h = 0x7c01; h < 0x8000; h++) {
@@ -138,7 +138,7 @@ static void nan_keeps_its_bits(void **state) {
 
 enum { MANY = 65536 + 37 };
 
-/* Of n numbers the first `n` are converted, as one at a time, and nothing behind them is written. */
+/* Checks that n numbers are converted as one at a time, and that nothing after them is written. */
 static void check_all(const uint8_t *halves, const float *floats, size_t n) {
   static uint8_t narrow[2 * MANY + 3], brain[2 * MANY + 3];
   static float wide[MANY + 1], wide_brain[MANY + 1];
@@ -163,7 +163,7 @@ static void check_all(const uint8_t *halves, const float *floats, size_t n) {
   assert_true(wide[n] == 77 && wide_brain[n] == 77 && narrow[1 + 2 * n] == 0xa5 && brain[1 + 2 * n] == 0xa5);
 }
 
-/* All halves, at an odd address, and numbers from all over float32; every length up to two blocks. */
+/* All halves, at an odd address, and numbers from all of float32; then every length up to two blocks. */
 static void arrays_convert_as_single_numbers(void **state) {
   (void)state;
   static uint8_t bytes[2 * MANY + 1];
@@ -192,7 +192,7 @@ static void random_numbers(void **state) {
     sum += n;
     squares += n * n;
   }
-  /* Five standard errors of each mean. */
+  /* Each mean may deviate by five standard errors. */
   assert_true(fabs(unit / N - 0.5) < 5 * sqrt(1.0 / 12 / N));
   assert_true(fabs(sum / N) < 5 * sqrt(1.0 / N));
   assert_true(fabs(squares / N - 1) < 5 * sqrt(2.0 / N));
@@ -214,12 +214,12 @@ static void utf8(void **state) {
       {"", -1},
       {"plain", -1},
       {"\xc3\xb1\xe2\x82\xac\xf0\x9f\x98\x80", -1},
-      {"a\x80", 1},            /* a continuation alone */
+      {"a\x80", 1},            /* a lone continuation byte */
       {"ab\xc0\xaf", 2},       /* overlong */
       {"\xe0\x80\x80", 0},     /* overlong */
       {"x\xed\xa0\x80", 1},    /* a surrogate */
       {"\xf4\x90\x80\x80", 0}, /* over U+10FFFF */
-      {"ok\xe2\x82", 2},       /* cut */
+      {"ok\xe2\x82", 2},       /* cut off */
       {"ok\xff", 2},
   };
   for (size_t i = 0; i < VKF_COUNT(cases); i++) {
@@ -230,7 +230,7 @@ static void utf8(void **state) {
   }
 }
 
-/* Every byte, and the number of bytes, changes the hash. */
+/* Each byte and the number of bytes change the hash. */
 static void hashes_of_many_bytes(void **state) {
   (void)state;
   uint8_t bytes[77];

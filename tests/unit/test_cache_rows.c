@@ -1,5 +1,5 @@
-/* Where sequences of different lengths keep their keys and values: no two have the same key, whoever comes and goes,
- * and short ones share rows. */
+/* The places of sequences of different lengths in the cache: no two ever overlap, whichever sequences come and go, and
+ * short ones share rows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 enum { SLOTS = 7, KEYS = 20 };
 
-/* Fails where a place is outside the rows, or two have a key in common. */
+/* Fails if a place is outside the rows or two places overlap. */
 static void check(const vkf_cache_rows *c, const uint32_t *tokens) {
   for (uint32_t i = 0; i < c->n; i++) {
     const vkf_cache_place *a = &c->places[i];
@@ -37,7 +37,7 @@ static void sequences_come_and_go(void **state) {
   for (int round = 0; round < 20000; round++) {
     for (uint32_t i = 0; i < SLOTS; i++) {
       random = random * 1664525u + 1013904223u;
-      if (random >> 30) continue; /* three of four stay */
+      if (random >> 30) continue; /* three of four stay as they are */
       tokens[i] = 1 + (random >> 16) % (round % 2 ? KEYS : KEYS / 3);
       vkf_engine_cache_rows_want(&c, i, tokens[i]);
     }
@@ -47,7 +47,7 @@ static void sequences_come_and_go(void **state) {
   vkf_engine_cache_rows_finish(&c, &env);
 }
 
-/* The longest first, each in the fullest row that has room: 20, 12 + 8, 11 + 9, 7 in rows of 20. */
+/* The longest are placed first, each in the fullest row that has room: 20, 12 + 8, 11 + 9, 7 in rows of 20. */
 static void short_ones_share(void **state) {
   (void)state;
   static const uint32_t tokens[SLOTS] = {7, 8, 9, 11, 12, 20, 0}, first[SLOTS] = {0, 12, 11, 0, 0, 0, 0},
@@ -63,7 +63,7 @@ static void short_ones_share(void **state) {
     assert_int_equal(c.places[i].row, row[i]);
     assert_int_equal(c.places[i].first, first[i]);
   }
-  /* Row 1 begins anew when both of its sequences are gone, not before. */
+  /* Row 1 is free once both of its sequences have left, not before. */
   vkf_engine_cache_rows_want(&c, 4, 20);
   vkf_engine_cache_rows_place(&c);
   assert_int_equal(c.places[4].row, 4);

@@ -1,4 +1,4 @@
-/* Generation configurations: every key, wrong types, what is refused by name; and the edits that processors make. */
+/* Generation configurations: every key, wrong types, keys that are refused by name; and the edits of the processors. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ static void defaults(void **state) {
   assert_true(c.num_beams == 1 && c.num_return_sequences == 1 && c.length_penalty == 1.0);
   assert_int_equal(vkf_decode_generation_length(&c, 3, 77), 77);
   assert_int_equal(vkf_decode_max_edits(&c, 100, 100), 0);
-  c.repetition_penalty = 1.5; /* sums that 32 bits do not hold stay at the most they hold */
+  c.repetition_penalty = 1.5; /* sums that overflow 32 bits become UINT32_MAX */
   c.no_repeat_ngram_size = 2;
   c.bad_words.n = 7;
   assert_int_equal(vkf_decode_max_edits(&c, 100, 100), 207);
@@ -82,7 +82,7 @@ static void every_supported_key(void **state) {
   assert_int_equal(vkf_decode_generation_length(&c, 3, 77), 23);
   assert_true(vkf_decode_id_in(&c.eos, 5) && !vkf_decode_id_in(&c.eos, 7));
 
-  /* null takes each back */
+  /* null restores a key's default */
   vkf_generation_config derived;
   vkf_decode_generation_derive(&derived, c.env, &c);
   apply(&derived,
@@ -142,7 +142,7 @@ static void refused_by_name(void **state) {
     fresh(&c);
     snprintf(json, sizeof(json), "{\"%s\":%s}", refused[i][0], refused[i][1]);
     snprintf(name, sizeof(name), "options: \"%s\" is not supported", refused[i][0]);
-    apply(&c, json); /* a model with it can still be run */
+    apply(&c, json); /* no error yet: a model with such a key can still run */
     assert_int_equal(vkf_decode_generation_check(&c, V), VKF_ERROR_UNSUPPORTED);
     if (strstr(env.message, name) == NULL) fail_msg("expected \"%s\", found \"%s\"", name, env.message);
     done(&c);
@@ -150,7 +150,7 @@ static void refused_by_name(void **state) {
   vkf_generation_config c;
   fresh(&c);
   apply(&c, "{\"low_memory\":true}");
-  apply(&c, "{\"low_memory\":false}"); /* a later source takes it back */
+  apply(&c, "{\"low_memory\":false}"); /* a later source overrides it */
   assert_int_equal(vkf_decode_generation_check(&c, V), VKF_OK);
   done(&c);
 }
@@ -248,7 +248,7 @@ static void contradictions(void **state) {
   }
 }
 
-/* null takes a key back; the neutral values of what sampling would read. */
+/* What is not supported is accepted again once a key has become null or neutral. */
 static void taken_back(void **state) {
   (void)state;
   static const char *const refused[] = {"{\"guidance_scale\":2}",
@@ -307,14 +307,14 @@ static void folders(void **state) {
   assert_non_null(strstr(env.message, "config.json"));
   done(&c);
 
-  /* old folders of BART: the first id is forced; -1 is no id */
+  /* old folders of BART: the bos id is forced as the first one; -1 means no id */
   write_file("config.json", "{\"bos_token_id\":3,\"force_bos_token_to_be_generated\":true,\"pad_token_id\":-1}");
   fresh(&c);
   assert_int_equal(vkf_decode_generation_read(&c, &(vkf_file_source){.folder = folder}), VKF_OK);
   assert_true(c.forced_bos == 3 && c.pad == VKF_NO_TOKEN);
   done(&c);
 
-  /* config.json alone: its generation keys count, other keys are not ours */
+  /* config.json alone: its generation keys are read, its other keys ignored */
   write_file("config.json",
              "{\"model_type\":\"x\",\"num_beams\":5,\"eos_token_id\":2,\"bos_token_id\":1,\"d_model\":8}");
   fresh(&c);
@@ -323,7 +323,7 @@ static void folders(void **state) {
   assert_int_equal(vkf_decode_generation_check(&c, V), VKF_OK);
   done(&c);
 
-  /* with generation_config.json only the ids that it does not mention */
+  /* if there is a generation_config.json, config.json gives only the ids that it does not mention */
   write_file("generation_config.json", "{\"eos_token_id\":null,\"pad_token_id\":0,\"penalty_alpha\":0.6}");
   fresh(&c);
   assert_int_equal(vkf_decode_generation_read(&c, &(vkf_file_source){.folder = folder}), VKF_OK);
@@ -332,7 +332,7 @@ static void folders(void **state) {
   assert_non_null(strstr(env.message, "generation_config.json: \"penalty_alpha\" is not supported"));
   done(&c);
 
-  /* each of the four ids, where generation_config.json is silent */
+  /* each of the four ids that generation_config.json does not mention */
   write_file("config.json", "{\"bos_token_id\":3,\"pad_token_id\":4,\"eos_token_id\":5,\"decoder_start_token_id\":6}");
   write_file("generation_config.json", "{}");
   fresh(&c);
@@ -340,7 +340,7 @@ static void folders(void **state) {
   assert_true(c.bos == 3 && c.pad == 4 && c.eos.n == 1 && c.eos.ids[0] == 5 && c.decoder_start == 6);
   done(&c);
 
-  /* a link to itself is there, and cannot be read */
+  /* a link to itself exists, but cannot be read */
   write_file("generation_config.json", NULL);
   char link[128];
   snprintf(link, sizeof link, "%s/generation_config.json", folder);
@@ -358,7 +358,7 @@ static void folders(void **state) {
   done(&c);
 }
 
-/* What a folder says of ids that its vocabulary has not is dropped; what a caller says is refused. */
+/* Ids of a folder that its vocabulary does not have are dropped. (Those of a caller are refused.) */
 static void ids_of_another_vocabulary(void **state) {
   (void)state;
   static const struct {
@@ -397,7 +397,7 @@ static void every_allocation_may_fail(void **state) {
     if (st == VKF_OK) st = vkf_decode_marks_init(&marks, &env, V);
     finished = env.n_allocations < env.fail_at;
     env.fail_at = 0;
-    /* the paths in messages may go without memory, everything else may not */
+    /* without memory a message may lack its path; everything else must fail */
     if (st != VKF_OK) assert_int_equal(st, VKF_ERROR_MEMORY);
     if (st == VKF_OK) assert_true(c.eos.n == 2 && c.bad_words.n == 2 && c.suppress.n == 1);
     if (marks.env != NULL) vkf_decode_marks_finish(&marks);
@@ -413,7 +413,8 @@ typedef struct ids {
   uint32_t n;
 } ids;
 
-/* The edits of `history` under `options` are expected[n]; prompt of 1, max_length 10, source 20 21 20. */
+/* Checks that the edits of `history` under `options` are expected [n]. The prompt has one id, max_length is 10, the
+ * source is 20 21 20. */
 static void expect_edits(const char *options, const ids *history, const vkf_logit_edit *expected, uint32_t n) {
   static const int32_t source[] = {20, 21, 20};
   vkf_generation_config c;
@@ -423,7 +424,7 @@ static void expect_edits(const char *options, const ids *history, const vkf_logi
   apply(&c, options);
   assert_int_equal(vkf_decode_marks_init(&marks, &env, V), VKF_OK);
   const vkf_processors p = {&c, &marks, 1, 10};
-  for (int twice = 0; twice < 2; twice++) { /* nothing is left over from the call before */
+  for (int twice = 0; twice < 2; twice++) { /* the first call leaves nothing behind */
     uint32_t found = vkf_decode_processors_edit(&p, history->at, history->n, source, 3, out);
     assert_int_equal(found, n);
     assert_true(found <= vkf_decode_max_edits(&c, history->n, 3));
@@ -472,21 +473,21 @@ static void each_processor(void **state) {
   EXPECT_NONE("{\"encoder_no_repeat_ngram_size\":4}", HISTORY(20, 21, 20));
 
   EXPECT("{\"bad_words_ids\":[[9],[8,12]]}", HISTORY(1, 8), NOT(9), NOT(12));
-  /* the bias of the id alone, then those of sequences; twice the same: the last number; longer than the history: none
-   */
+  /* the id's own bias is added first, then those of sequences; the last of two equal keys counts; a sequence that is
+   * longer than the history has no effect */
   EXPECT("{\"sequence_bias\":[[[8,9],0.25],[[12],-1.5],[[9],2],[[9],4],[[3,9],8],[[1,8,9],64],[[8,9],0.5]]}",
          HISTORY(1, 8), ADD(9, 4.5f), ADD(12, -1.5f));
   EXPECT("{\"sequence_bias\":[[[1,8,9],0.5],[[9,8],3],[[8,8],1],[[8,9],16777216],[[9],1]]}", HISTORY(9, 1, 8),
          ADD(8, 1), ADD(9, 16777218.0f));
   EXPECT_NONE("{\"sequence_bias\":[]}", HISTORY(8));
   EXPECT("{\"bad_words_ids\":[[9],[8,12]]}", HISTORY(8, 1), NOT(9));
-  EXPECT_NONE("{\"bad_words_ids\":[[8,12]]}", HISTORY(8)); /* as long as history and one more: not looked for */
+  EXPECT_NONE("{\"bad_words_ids\":[[8,12]]}", HISTORY(8)); /* longer than the history: ignored */
   EXPECT("{\"bad_words_ids\":[[1,8,12]]}", HISTORY(3, 1, 8), NOT(12));
   EXPECT_NONE("{\"bad_words_ids\":[[1,8,12]]}", HISTORY(3, 2, 8));
-  EXPECT("{\"bad_words_ids\":[[5],[6]],\"eos_token_id\":[4,5]}", HISTORY(1), NOT(6)); /* an end id stays */
+  EXPECT("{\"bad_words_ids\":[[5],[6]],\"eos_token_id\":[4,5]}", HISTORY(1), NOT(6)); /* an end id stays allowed */
   EXPECT("{\"bad_words_ids\":[[1,5]],\"eos_token_id\":5}", HISTORY(3, 1), NOT(5));
 
-  /* a prompt of one id; the first id beyond two new ones */
+  /* the prompt has one id; a start of 2 means that ids after two new ones are penalized */
   EXPECT("{\"exponential_decay_length_penalty\":[2,1.5],\"eos_token_id\":[4,5]}", HISTORY(1, 2, 3, 8), GROW(4, 0.5f),
          GROW(5, 0.5f));
   EXPECT("{\"exponential_decay_length_penalty\":[1,1.5],\"eos_token_id\":4}", HISTORY(1, 2, 3, 8), GROW(4, 1.25f));
@@ -494,9 +495,9 @@ static void each_processor(void **state) {
   EXPECT("{\"exponential_decay_length_penalty\":[0,1e300],\"eos_token_id\":4}", HISTORY(1, 2), GROW(4, 1e30f));
   EXPECT_NONE("{\"exponential_decay_length_penalty\":[2,1.5],\"eos_token_id\":4}", HISTORY(1, 2, 3));
   EXPECT_NONE("{\"exponential_decay_length_penalty\":[0,1],\"eos_token_id\":4}", HISTORY(1, 2, 3));
-  EXPECT_NONE("{\"exponential_decay_length_penalty\":[0,1.5]}", HISTORY(1, 2, 3)); /* no end */
+  EXPECT_NONE("{\"exponential_decay_length_penalty\":[0,1.5]}", HISTORY(1, 2, 3)); /* no end id */
   EXPECT("{\"exponential_decay_length_penalty\":[0,2],\"eos_token_id\":4,\"min_new_tokens\":2}", HISTORY(1, 2),
-         GROW(4, 1), NOT(4)); /* forbidden in the end */
+         GROW(4, 1), NOT(4)); /* the ban comes last */
 
   EXPECT("{\"min_new_tokens\":2,\"eos_token_id\":[4,5]}", HISTORY(1, 2), NOT(4), NOT(5));
   EXPECT_NONE("{\"min_new_tokens\":2,\"eos_token_id\":[4,5]}", HISTORY(1, 2, 3));
@@ -509,7 +510,7 @@ static void each_processor(void **state) {
   EXPECT("{\"suppress_tokens\":[5,7]}", HISTORY(1, 2), NOT(5), NOT(7));
   EXPECT("{\"begin_suppress_tokens\":[5]}", HISTORY(1), NOT(5));
   EXPECT_NONE("{\"begin_suppress_tokens\":[5]}", HISTORY(1, 2));
-  /* with a forced first id the beginning is one later */
+  /* a forced first id moves the beginning by one */
   EXPECT("{\"begin_suppress_tokens\":[5],\"forced_bos_token_id\":17}", HISTORY(1, 17), NOT(5));
 }
 
@@ -531,9 +532,8 @@ static void forced_end_at_the_limit(void **state) {
   done(&c);
 }
 
-/* A prompt of three ids: the first id is forced behind a single one alone, and what is suppressed at the beginning is
- * so behind the prompt, whether or not an id is forced. New ids are counted from the prompt on, a minimum length is
- * not. */
+/* A prompt of three ids. forced_bos_token_id has no effect, because it needs a prompt of one id. begin_suppress_tokens
+ * applies right after the prompt. min_new_tokens does not count the prompt, min_length does; the former wins. */
 static void behind_a_prompt(void **state) {
   (void)state;
   static const struct {
@@ -574,7 +574,8 @@ static void behind_a_prompt(void **state) {
   }
 }
 
-/* All at once, in the order of transformers; a forced id wipes out what came before and is itself suppressed. */
+/* All processors together, in the order of transformers. A forced id drops the edits before it and can be suppressed.
+ */
 static void order(void **state) {
   (void)state;
   EXPECT(

@@ -1,5 +1,5 @@
-/* Sampling: frequencies of drawn ids against exact probabilities, which ids each rule keeps, and searches that draw the
- * same ids alone and in a batch. */
+/* Sampling: the frequencies of drawn ids compared with exact probabilities, the ids that each rule keeps, and searches
+ * that draw the same ids alone and in a batch. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ enum { V = 8, N_DRAWS = 20000, T = 6 };
 
 static vkf_env env;
 
-/* 0.4, 0.2, 0.1, 0.1, 0.1, 0.05, 0.05 and nothing. */
+/* Sorted: 0.4, 0.2, 0.1, 0.1, 0.1, 0.05, 0.05, 0. */
 static const double exact[V] = {0.1, 0.4, 0.05, 0.1, 0.2, 0.0, 0.1, 0.05};
 
 static void row_of(float *scores) {
@@ -31,7 +31,7 @@ static void configure(vkf_generation_config *c, const char *options) {
   assert_int_equal(vkf_decode_generation_check(c, V), VKF_OK);
 }
 
-/* Draws many times: no id of probability 0, and Pearson's statistic under its 0.999 quantile. */
+/* Draws N_DRAWS ids. Fails if one has probability 0 or Pearson's statistic is over its 0.999 quantile. */
 static void compare(const char *options, const double *weights) {
   static const double quantile[] = {0, 10.83, 13.82, 16.27, 18.47, 20.52, 22.46};
   vkf_generation_config c;
@@ -45,7 +45,7 @@ static void compare(const char *options, const double *weights) {
   for (uint32_t i = 0; i < N_DRAWS; i++) {
     int32_t id = vkf_decode_sample(&c, scores, V, vkf_decode_sample_unit(7, i % 100, 0, i / 100), scratch, &log_prob);
     assert_between(id, 0, V - 1);
-    if (!(fabs(log_prob - log(weights[id] / total)) < 1e-6)) /* of the float32 scores */
+    if (!(fabs(log_prob - log(weights[id] / total)) < 1e-6)) /* scores are float32 */
       fail_msg("%s: id %d has the log-probability %g", options, id, log_prob);
     counts[id]++;
   }
@@ -65,7 +65,7 @@ static void frequencies(void **state) {
   double squared[V], cut[V] = {0};
   for (uint32_t i = 0; i < V; i++) squared[i] = exact[i] * exact[i];
   compare("{\"do_sample\":true,\"top_k\":0}", exact);
-  compare("{\"do_sample\":true}", exact); /* the default top_k 50 is more than there are */
+  compare("{\"do_sample\":true}", exact); /* there are fewer ids than the default top_k, 50 */
   compare("{\"do_sample\":true,\"temperature\":0.5}", squared);
   cut[1] = 0.4;
   compare("{\"do_sample\":true,\"top_k\":1}", cut);
@@ -77,21 +77,21 @@ static void frequencies(void **state) {
   compare("{\"do_sample\":true,\"top_p\":0.59}", cut);
   compare("{\"do_sample\":true,\"min_p\":0.4}", cut);
   cut[0] = 0.1;
-  compare("{\"do_sample\":true,\"top_p\":0.61}", cut); /* of equals the lower id */
+  compare("{\"do_sample\":true,\"top_p\":0.61}", cut); /* of a tie the lower id */
   cut[3] = cut[6] = 0.1;
-  compare("{\"do_sample\":true,\"top_k\":3}", cut); /* equals of the third are kept */
+  compare("{\"do_sample\":true,\"top_k\":3}", cut); /* ties with the third are kept */
   compare("{\"do_sample\":true,\"min_p\":0.2}", cut);
 }
 
-/* What the LogitsWarper classes of transformers 5.12.1 keep of `exact`. Of equals top_h takes the lower id, where
- * theirs takes any; its 1 is all, where their last term may be rounded to one too many. */
+/* What the LogitsWarper classes of transformers 5.12.1 keep of `exact`. Our top_h differs in two points: of a tie it
+ * keeps the lower id, theirs any one; 1 keeps all ids, while theirs may drop the last one because of rounding. */
 static void rules_of_the_entropy(void **state) {
   (void)state;
   double cut[V] = {0};
   cut[1] = 0.4;
   compare("{\"do_sample\":true,\"top_h\":0.4}", cut);
   compare("{\"do_sample\":true,\"epsilon_cutoff\":0.3}", cut);
-  compare("{\"do_sample\":true,\"epsilon_cutoff\":0.5}", cut); /* the best one stays */
+  compare("{\"do_sample\":true,\"epsilon_cutoff\":0.5}", cut); /* the best id stays */
   cut[4] = 0.2;
   compare("{\"do_sample\":true,\"top_h\":0.5}", cut);
   compare("{\"do_sample\":true,\"epsilon_cutoff\":0.11}", cut);
@@ -112,13 +112,13 @@ static void rules_of_the_entropy(void **state) {
   compare("{\"do_sample\":true,\"epsilon_cutoff\":0.01}", exact);
   compare("{\"do_sample\":true,\"eta_cutoff\":0.05}", exact); /* sqrt(0.05) e^-1.67 = 0.042 */
   cut[1] = 0;
-  compare("{\"do_sample\":true,\"typical_p\":0.25}", cut); /* the best one is no typical one */
+  compare("{\"do_sample\":true,\"typical_p\":0.25}", cut); /* the best id is not typical */
   compare("{\"do_sample\":true,\"typical_p\":0.45}", cut);
   cut[0] = cut[3] = cut[6] = 0;
   compare("{\"do_sample\":true,\"typical_p\":0.19}", cut);
 }
 
-/* Of more than 100 top_h looks at the best 100. */
+/* top_h reads only the best 100 candidates. */
 static void many_candidates(void **state) {
   (void)state;
   enum { MANY = 150 };
@@ -137,7 +137,7 @@ static void many_candidates(void **state) {
   }
 }
 
-/* Temperature goes before top_p, top_k before top_p, top_p before min_p, and so on, as in transformers 5.12.1. */
+/* The rules apply in the order of transformers 5.12.1: temperature before top_p, top_k before top_p, and so on. */
 static void order_of_rules(void **state) {
   (void)state;
   double hot[V] = {0}, cut[V] = {0};
@@ -174,7 +174,7 @@ static void nothing_is_left(void **state) {
 
 /* ---- searches ---------------------------------------------------------------------------------------------------- */
 
-/* The same scores for everybody, but the last id is forbidden to come again. */
+/* Generates out [n_rows][T + 1]. All rows have the same scores, but no id may follow itself. */
 static void generate(const char *options, uint32_t B, const uint64_t *lines, int32_t *out) {
   static const int32_t starts[8] = {5, 5, 5, 5, 5, 5, 5, 5};
   static float scores[16][V];
@@ -245,7 +245,7 @@ static void refused(void **state) {
       {"{\"do_sample\":true,\"typical_p\":1.1}", VKF_ERROR_ARGUMENT, "\"typical_p\": expected a number over 0"},
       {"{\"do_sample\":true,\"epsilon_cutoff\":1}", VKF_ERROR_ARGUMENT, "\"epsilon_cutoff\": expected a number from 0"},
       {"{\"do_sample\":true,\"eta_cutoff\":-1}", VKF_ERROR_ARGUMENT, "\"eta_cutoff\": expected a number from 0"},
-      {"{\"temperature\":0,\"top_k\":-1,\"top_p\":2,\"typical_p\":3}", VKF_OK, ""}, /* nobody samples */
+      {"{\"temperature\":0,\"top_k\":-1,\"top_p\":2,\"typical_p\":3}", VKF_OK, ""}, /* unused, so not checked */
   };
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_generation_config c;
@@ -258,7 +258,7 @@ static void refused(void **state) {
   }
 }
 
-/* Two equal ids: the border of each rule belongs to one side. */
+/* Two equal ids, to check on which side of its border each rule includes the border itself. */
 static void borders(void **state) {
   (void)state;
   static const struct {
@@ -267,11 +267,11 @@ static void borders(void **state) {
     int32_t id;
   } rows[] = {{"{\"do_sample\":true}", 0.49, 0},
               {"{\"do_sample\":true}", 0.5, 1},
-              {"{\"do_sample\":true,\"top_p\":0.5}", 0.99, 0}, /* the first one holds half: enough */
+              {"{\"do_sample\":true,\"top_p\":0.5}", 0.99, 0}, /* the first id has half, which is enough */
               {"{\"do_sample\":true,\"top_p\":0}", 0.99, 0},
               {"{\"do_sample\":true,\"top_p\":0.51}", 0.99, 1},
               {"{\"do_sample\":true,\"min_p\":1}", 0.99, 1}, /* as likely as the best */
-              {"{\"do_sample\":true,\"top_k\":1}", 0.99, 1}, /* of equals none is left out */
+              {"{\"do_sample\":true,\"top_k\":1}", 0.99, 1}, /* ties are kept */
               {"{\"do_sample\":true,\"top_h\":0.5}", 0.99, 0},
               {"{\"do_sample\":true,\"top_h\":1}", 0.99, 1},
               {"{\"do_sample\":true,\"typical_p\":0.5}", 0.99, 1},

@@ -1,5 +1,5 @@
-/* Greedy and beam search over a small model on the host: against worked examples, and against a search that is written
- * from the rules once more, sentence by sentence, over every continuation. */
+/* Greedy and beam search over a small model on the host, compared with worked examples and with a second, simple
+ * implementation of the rules, which searches one sentence at a time and sorts all continuations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,16 +23,16 @@ static vkf_env env;
 
 /* ---- a model ----------------------------------------------------------------------------------------------------- */
 
-/* Scores of the id after a history. */
+/* Computes scores [n_vocab] of the id after a history [length]. */
 typedef void (*scores_fn)(const int32_t *history, uint32_t length, uint32_t n_vocab, float *scores);
 
 typedef struct fake {
   scores_fn scores;
-  uint32_t n_vocab, n_steps, n_rows; /* n_rows: of all steps together */
+  uint32_t n_vocab, n_steps, n_rows; /* n_rows: sum over all steps */
   bool log_probs;
   int32_t history[MAX_ROWS][MAX_T]; /* by slot */
   uint32_t length;
-  uint32_t fault_step; /* from 1: this step gives `fault` for slot 1 */
+  uint32_t fault_step; /* from 1: in this step id 3 of slot 1 scores `fault` */
   float fault;
   uint64_t allocations_at_first, allocations_at_last;
   float values[MAX_ROWS * MAX_V];
@@ -68,7 +68,8 @@ static void apply_edits(float *x, uint32_t n, const vkf_logit_edit *from, const 
   }
 }
 
-/* k: as vkf_search.k, of every search. */
+/* Checks a request and answers it with the k best candidates of each row (k as in vkf_search), or all scores if k is 0.
+ * Keeps the histories by slot. */
 static void step(fake *f, uint32_t k, const vkf_batch_step *request) {
   static int32_t old[MAX_ROWS][MAX_T];
   if (f->n_steps++ == 0) f->allocations_at_first = env.n_allocations;
@@ -106,7 +107,7 @@ static void step(fake *f, uint32_t k, const vkf_batch_step *request) {
 }
 
 static uint64_t seed;
-/* Every id depends on the whole history, so that a wrong beam order changes the result. */
+/* Scores that depend on the whole history, so a wrong order of beams changes the result. */
 static void random_scores(const int32_t *history, uint32_t length, uint32_t n_vocab, float *scores) {
   uint64_t hash = seed;
   for (uint32_t i = 0; i < length; i++) hash = vkf_rng_u64(hash, (uint64_t)history[i], i);
@@ -125,7 +126,7 @@ typedef struct run {
 
 static int32_t told[1024][2];
 static uint32_t n_told, stop_after;
-/* The ids of the last step, to its end. Whether the id number stop_after is among them. */
+/* Appends (seat, id) of each id of the last step to `told`. Returns whether the stop_after-th id is among them. */
 static bool tell(const vkf_batch *batch) {
   const uint32_t before = n_told;
   for (uint32_t i = 0; i < batch->n_live && (batch->each == 1 || i == 0); i++, n_told++) {
@@ -152,7 +153,7 @@ static run *begin(scores_fn scores, uint32_t n_vocab, uint32_t B, const char *op
   return r;
 }
 
-/* VKF_OK, or how a seat failed, with the message in env. */
+/* Returns VKF_OK or the failure of a seat, whose message it copies to env. */
 static vkf_status failure_of(const run *r, uint32_t seat) {
   const vkf_env_failure *failure = vkf_decode_batch_failure(&r->batch, seat);
   if (!failure) return VKF_OK;
@@ -164,7 +165,7 @@ static vkf_status go(run *r) {
   vkf_status st = VKF_OK;
   bool stop = false;
   n_told = 0;
-  vkf_decode_batch_finish(&r->batch); /* of a try before */
+  vkf_decode_batch_finish(&r->batch); /* of an earlier try */
   VKF_TRY(closed_batch_begin(&r->batch, &env, &r->input));
   while (!stop && !closed_batch_is_done(&r->batch)) {
     vkf_batch_step request;
@@ -198,7 +199,7 @@ static void expect_row(const run *r, uint32_t row, const int32_t *ids, uint32_t 
 #define EXPECT_ROW(r, row, ...) \
   expect_row(r, row, (const int32_t[]){__VA_ARGS__}, VKF_COUNT(((const int32_t[]){__VA_ARGS__})))
 
-/* ---- the rules once more ----------------------------------------------------------------------------------------- */
+/* ---- the rules, written again ------------------------------------------------------------------------------------ */
 
 typedef struct hypothesis {
   int32_t ids[MAX_T];
@@ -217,7 +218,7 @@ static bool is_end(const vkf_generation_config *c, int32_t id) {
   return false;
 }
 
-/* The processors that the random comparison uses, each as its definition says. */
+/* Applies the processors that the random comparison uses, by their definitions. */
 static void process(const vkf_generation_config *c, const hypothesis *h, uint32_t prompt, uint32_t V, float *x) {
   for (uint32_t v = 0; v < V; v++) {
     bool seen = false;
@@ -232,7 +233,7 @@ static void process(const vkf_generation_config *c, const hypothesis *h, uint32_
       x[v] = -INFINITY;
 }
 
-/* What every sentence of a comparison is pulled to, with prefix_bias_beta. */
+/* The beginning that prefix_bias_beta pulls every sentence of a comparison to. */
 static const int32_t pull[] = {4, 9, 2};
 
 static void bias(const vkf_generation_config *c, const hypothesis *h, uint32_t V, float *x) {
@@ -244,16 +245,16 @@ static void bias(const vkf_generation_config *c, const hypothesis *h, uint32_t V
     x[v] = (float)log(exp(x[v]) * (1 - c->prefix_bias_beta) + ((int32_t)v == pull[at] ? c->prefix_bias_beta : 0));
 }
 
-/* The hypotheses of a group of beams; all of them where there is one group. */
+/* The hypotheses of one group of beams. */
 typedef struct hypotheses {
   hypothesis running[MAX_V], pool[4 * MAX_V];
   uint32_t n_running, n_pool, n_ended;
-  int32_t taken[MAX_V]; /* [n_taken]: the ids of the last step, of the best without an end id */
+  int32_t taken[MAX_V]; /* [n_taken]: the new ids of the best hypotheses that do not end */
   uint32_t n_taken;
   bool is_over;
 } hypotheses;
 
-/* One more id for each. taken [V]: how often earlier groups have just taken an id. */
+/* Extends each running hypothesis by one id. taken [V]: how often earlier groups took each id in this step. */
 static void step_again(const vkf_generation_config *c, scores_fn scores, uint32_t V, uint32_t copy, uint32_t max_length,
                        const uint32_t *taken, hypotheses *s) {
   static hypothesis all[MAX_V * MAX_V];
@@ -302,8 +303,9 @@ static void step_again(const vkf_generation_config *c, scores_fn scores, uint32_
   s->is_over = c->early_stopping == VKF_EARLY_STOPPING_TRUE || !(reachable > s->pool[beams - 1].score);
 }
 
-/* finished[num_beams] of one sentence that starts with `start`, best first. Alternatives: of the first ids only that of
- * rank `copy`, and finished[1]. Groups take turns in each step (Vijayakumar et al. 2016, algorithm 1). */
+/* Searches one sentence that begins with `start` and writes finished [num_beams], best first. With return_alternatives
+ * it continues only the first id of rank `copy`, and only the best of `finished` counts. Groups take turns in each step
+ * (Vijayakumar et al. 2016, algorithm 1). */
 static void search_again(const vkf_generation_config *c, scores_fn scores, uint32_t V, int32_t start, uint32_t copy,
                          uint32_t max_length, hypothesis *finished) {
   static hypotheses groups[MAX_V];
@@ -361,7 +363,7 @@ static void compare(const char *options, bool scores) {
     const hypothesis *h = &finished[i / n_return][i % n_return];
     for (uint32_t t = 0; t < longest; t++)
       assert_int_equal(r->out.sequences[i * longest + t], t < h->length ? h->ids[t] : c->pad);
-    /* a pull brings scores near 0, of log-probabilities that are not */
+    /* with a pull, scores near 0 come from log-probabilities that are not near 0 */
     const float size = c->prefix_bias_beta > 0 ? fmaxf(1, fabsf(h->score)) : fabsf(h->score);
     if (r->out.scores) assert_true(fabsf(r->out.scores[i] - h->score) <= NEAR * size);
   }
@@ -392,7 +394,7 @@ static void as_the_rules_written_again(void **state) {
         }
 }
 
-/* Patience as Kasai et al. define it, against the same rules. */
+/* Patience as Kasai et al. define it, compared with the same rules. */
 static void patience_as_its_rule_written_again(void **state) {
   (void)state;
   static const double patience[] = {0.3, 0.5, 1, 1.5, 2, 4, 100};
@@ -417,7 +419,7 @@ static void patience_as_its_rule_written_again(void **state) {
       }
 }
 
-/* Groups of one to three beams, each group away from what those before it take. */
+/* Groups of one to three beams, each with a penalty on ids that earlier groups take. */
 static void groups_differ(void **state) {
   (void)state;
   static const double penalties[] = {0.1, 0.7, 3};
@@ -447,7 +449,8 @@ static bool contains(const vkf_id_list *phrase, const int32_t *ids, uint32_t n) 
   return false;
 }
 
-/* all: every sequence of at most max_length ids that begins with h and has all phrases, best first. */
+/* Appends to all [n] every sequence that continues h, has all phrases, and ends or has max_length ids. Returns the new
+ * n. */
 static uint32_t all_with_phrases(const vkf_generation_config *c, uint32_t V, uint32_t max_length, const hypothesis *h,
                                  hypothesis *all, uint32_t n) {
   float x[MAX_V];
@@ -470,8 +473,8 @@ static uint32_t all_with_phrases(const vkf_generation_config *c, uint32_t V, uin
 
 static const char *const phrases[] = {"[[2]]", "[[2,4]]", "[[4,4,1]]", "[[1],[4]]", "[[1,2],[2,4]]", "[[4,4],[4]]"};
 
-/* Over a vocabulary of 5: with a beam for each sequence that there is, the best of those that have the phrases, and
- * nothing in the places behind the last one. */
+/* With a vocabulary of 5 and a beam for every sequence, the results are the best sequences that have the phrases. Rows
+ * beyond the last such sequence are empty. */
 static void words_appear_in_the_best_sequence(void **state) {
   (void)state;
   enum { V = 5, LONGEST = 4 };
@@ -506,7 +509,7 @@ static void words_appear_in_the_best_sequence(void **state) {
   assert_true(n_empty > 0);
 }
 
-/* With few beams, too, and in each result; its score is that of its ids. */
+/* With few beams, too, every result has the phrases, and its score is the sum over its ids. */
 static void words_appear_with_few_beams(void **state) {
   (void)state;
   enum { V = 13 };
@@ -539,7 +542,7 @@ static void words_appear_with_few_beams(void **state) {
   }
 }
 
-/* What can't be: words longer than a sequence, and words that other options forbid. */
+/* Words that are longer than a sequence, or that other options forbid, are an error. */
 static void words_that_cannot_appear(void **state) {
   (void)state;
   run *r = begin(random_scores, 13, 1,
@@ -555,7 +558,7 @@ static void words_that_cannot_appear(void **state) {
   end(r);
 }
 
-/* Beams that end with no sequence at all. */
+/* A beam search that finds no sequence fails. */
 static void beams_need_a_sequence(void **state) {
   (void)state;
   static const char *const ways[] = {"\"num_beams\":2", "\"num_beams\":4,\"num_beam_groups\":2,\"diversity_penalty\":1",
@@ -573,7 +576,7 @@ static void beams_need_a_sequence(void **state) {
   }
 }
 
-/* Of phrases that are begun the one that is furthest counts. */
+/* Of several phrases that have begun, only the one with the most ids so far counts. */
 static void begun_phrases(void **state) {
   (void)state;
   static const int32_t first[] = {1, 2, 3}, second[] = {2, 4}, third[] = {5}, ids[] = {5, 1, 2};
@@ -586,7 +589,7 @@ static void low_ids_first(const int32_t *history, uint32_t length, uint32_t n_vo
   for (uint32_t v = 0; v < n_vocab; v++) scores[v] = -(float)v;
 }
 
-/* Nothing may follow what the first group takes; the second one has a sequence. */
+/* No id may follow the one that the first group takes; the second group finds a sequence. */
 static void a_group_without_a_sequence(void **state) {
   (void)state;
   run *r = begin(low_ids_first, 5, 1,
@@ -597,7 +600,7 @@ static void a_group_without_a_sequence(void **state) {
   end(r);
 }
 
-/* Beams that are stopped before they have as many sequences as they should. */
+/* If a search is stopped before it has enough sequences, the missing ones have the score -infinity. */
 static void beams_stop_with_few_sequences(void **state) {
   (void)state;
   run *r = begin(random_scores, 13, 1,
@@ -611,7 +614,7 @@ static void beams_stop_with_few_sequences(void **state) {
   end(r);
 }
 
-/* A prompt counts where an encoder has read something else, because it is the beginning of the answer. */
+/* Words in the prompt count only if an encoder reads a source: then the prompt is the beginning of the answer. */
 static void words_in_a_prompt(void **state) {
   (void)state;
   static const int32_t prompt[] = {0, 1, 2}, source[] = {7};
@@ -630,7 +633,7 @@ static void words_in_a_prompt(void **state) {
   }
 }
 
-/* Biased decoding as its equation says, weakly and strongly, greedy and with beams. */
+/* Biased decoding by its equation, weak and strong, greedy and with beams. */
 static void a_beginning_pulls(void **state) {
   (void)state;
   static const double betas[] = {0.02, 0.2, 0.5, 0.9};
@@ -646,7 +649,7 @@ static void a_beginning_pulls(void **state) {
   }
 }
 
-/* Ids that other options forbid stay so, however strong the pull is. */
+/* Ids that other options forbid stay forbidden, however strong the pull is. */
 static void a_pull_revives_no_id(void **state) {
   (void)state;
   for (uint32_t beams = 1; beams <= 3; beams += 2) {
@@ -666,8 +669,8 @@ static void a_pull_revives_no_id(void **state) {
   }
 }
 
-/* Of five first ids each begins a sequence, which goes on as it would alone: greedy, without and with scores, and with
- * beams. */
+/* Each of the five best first ids begins a sequence, which continues as it would alone: greedy with and without scores,
+ * and with beams. */
 static void alternatives_differ_in_the_first_id(void **state) {
   (void)state;
   for (uint32_t i = 0; i < 120; i++) {
@@ -682,7 +685,7 @@ static void alternatives_differ_in_the_first_id(void **state) {
   }
 }
 
-/* The alternatives of two prompts, together and one prompt after the other. */
+/* The alternatives of two prompts are the same in one batch and one prompt at a time. */
 static void copies_fork_from_their_own_prompt(void **state) {
   (void)state;
   static const int32_t prompts[2][3] = {{1, 4, 2}, {5, 0, 3}};
@@ -727,8 +730,8 @@ static void more_alternatives_than_ids_are_an_error(void **state) {
 
 /* ---- worked examples --------------------------------------------------------------------------------------------- */
 
-/* Ids: 0 start, 1 a, 2 b, 3 the end; log-probabilities of the first id and of every later one. The other ids share what
- * is left to 1, so that a log-softmax changes nothing but rounding. */
+/* Makes scores of the log-probabilities p of the ids 0 (start), 1 (a), 2 (b) and 3 (end). The other ids share the rest
+ * of the probability, so a log-softmax changes the scores only by rounding. */
 static void script_of(const double *p, uint32_t n_vocab, float *scores) {
   double rest = 1;
   for (uint32_t v = 0; v < 4; v++) {
@@ -744,7 +747,7 @@ static void script(const int32_t *history, uint32_t length, uint32_t n_vocab, fl
   script_of(length == 1 ? first : later, n_vocab, scores);
 }
 
-/* Two beginnings as good as each other, whatever follows. */
+/* The first ids a and b tie, and so do their continuations. */
 static void tied_script(const int32_t *history, uint32_t length, uint32_t n_vocab, float *scores) {
   static const double first[] = {-20, -1.0, -1.0, -20}, later[] = {-20, -2.0, -3.0, -0.5};
   (void)history;
@@ -763,7 +766,7 @@ static void of_equals_the_lower_row_comes_first(void **state) {
   end(r);
 }
 
-/* Going on is cheaper than ending. */
+/* Continuing scores better than ending. */
 static void long_script(const int32_t *history, uint32_t length, uint32_t n_vocab, float *scores) {
   static const double first[] = {-20, -1.0, -5.0, -1.5}, later[] = {-20, -0.5, -5.0, -1.2};
   (void)history;
@@ -803,8 +806,8 @@ static void three_rules_of_stopping(void **state) {
   }
 }
 
-/* Two beams. Each step finishes one hypothesis: the n-th step that of n ids at -1.5, -2.2, -2.7, ... -(1 + 0.5 (n - 2)
- * + 1.2), so over its length a later one is better. */
+/* Two beams. Step n finishes one hypothesis, of n ids. Its score is -1.5, -2.2, -2.7, ... -(1 + 0.5 (n - 2) + 1.2), so
+ * divided by its length, a later one is better. */
 static void patience_counts_what_has_finished(void **state) {
   (void)state;
   static const struct {
@@ -813,7 +816,7 @@ static void patience_counts_what_has_finished(void **state) {
     float best;
   } cases[] = {{"0.5", 1, -1.5f},      {"1", 2, -2.2f / 2},    {"1.2", 2, -2.2f / 2},
                {"1.25", 3, -2.7f / 3}, {"2", 4, -3.2f / 4},    {"3.5", 7, -4.7f / 7},
-               {"4.5", 9, -5.7f / 9},  {"1e9", 10, -5.5f / 10}}; /* at the limit of length all end */
+               {"4.5", 9, -5.7f / 9},  {"1e9", 10, -5.5f / 10}}; /* at the limit all end */
   for (size_t i = 0; i < VKF_COUNT(cases); i++) {
     char options[256];
     snprintf(options, sizeof options,
@@ -829,14 +832,15 @@ static void patience_counts_what_has_finished(void **state) {
   }
 }
 
-/* "never" uses the score at the limit, so a lower limit stops it: after step 3, -3/3 against -2.75/3. */
+/* If the length penalty is 0 or less, "never" compares with the best running score at its present length, not at the
+ * limit, because longer ones cannot be better. */
 static void never_stops_by_the_limit(void **state) {
   (void)state;
   run *r =
       begin(script, 16, 1,
             "{\"num_beams\":2,\"early_stopping\":\"never\",\"eos_token_id\":3,\"pad_token_id\":4,\"bos_token_id\":0,"
             "\"max_new_tokens\":10,\"length_penalty\":0.0}");
-  /* without a length penalty: finished -1.5 and -1.75, running -2 cannot beat them */
+  /* no length penalty: -1.5 and -1.75 have finished, and the running -2 cannot beat them */
   assert_int_equal(go(r), VKF_OK);
   assert_int_equal(r->model.n_steps, 2);
   EXPECT_ROW(r, 0, 0, 3);
@@ -844,7 +848,7 @@ static void never_stops_by_the_limit(void **state) {
   r = begin(script, 16, 1,
             "{\"num_beams\":2,\"early_stopping\":\"never\",\"eos_token_id\":3,\"pad_token_id\":4,\"bos_token_id\":0,"
             "\"max_new_tokens\":10,\"length_penalty\":-1.0}");
-  /* length counts against: -1.5*1, -1.75*2 and the running -2*2 */
+  /* scores are multiplied by the length: finished -1.5*1 and -1.75*2, running -2*2 */
   assert_int_equal(go(r), VKF_OK);
   assert_int_equal(r->model.n_steps, 2);
   EXPECT_ROW(r, 0, 0, 3);
@@ -854,8 +858,7 @@ static void never_stops_by_the_limit(void **state) {
       long_script, 16, 1,
       "{\"num_beams\":2,\"num_return_sequences\":2,\"early_stopping\":\"never\",\"eos_token_id\":3,\"pad_token_id\":4,"
       "\"bos_token_id\":0,\"max_new_tokens\":10,\"length_penalty\":-1.0}");
-  /* so the present length is the most favourable one: after step 2, "a a" -1.5*2 against "a end" -2.2*2; after step 3,
-   * -2*3 against the same */
+  /* after step 2, "a a" -1.5*2 beats "a end" -2.2*2, so the search continues; after step 3, -2*3 does not */
   assert_int_equal(go(r), VKF_OK);
   assert_int_equal(r->model.n_steps, 3);
   EXPECT_ROW(r, 1, 0, 1, 3);
@@ -866,7 +869,7 @@ static void never_stops_by_the_limit(void **state) {
 static void the_limit_finishes_everything(void **state) {
   (void)state;
   run *r = begin(script, 16, 2, "{\"num_beams\":2,\"num_return_sequences\":2,\"bos_token_id\":0,\"max_new_tokens\":3}");
-  assert_int_equal(go(r), VKF_OK); /* no end id: "end" is an id as others */
+  assert_int_equal(go(r), VKF_OK); /* there is no end id: 3 is like others */
   assert_int_equal(r->model.n_steps, 3);
   EXPECT_ROW(r, 0, 0, 1, 3, 3);
   EXPECT_ROW(r, 2, 0, 1, 3, 3);
@@ -874,7 +877,7 @@ static void the_limit_finishes_everything(void **state) {
   end(r);
 }
 
-/* transformers writes the first end id behind a hypothesis where pad_token_id is 0 or missing. */
+/* If pad_token_id is 0 or missing, transformers fills a row after its hypothesis with the first end id. */
 static void padding_of_beams(void **state) {
   (void)state;
   static const char *const pads[] = {",\"pad_token_id\":0", "", ",\"pad_token_id\":null", ",\"pad_token_id\":7"};
@@ -944,7 +947,7 @@ static void greedy_rows_end_at_different_lengths(void **state) {
     assert_int_equal(go(r), VKF_OK);
     EXPECT_ROW(r, 0, 2, 3, 4, 5, 9);
     EXPECT_ROW(r, 1, 8, 9, fill[i], fill[i], fill[i]);
-    assert_int_equal(n_told, 5); /* nothing is told of a row that has ended */
+    assert_int_equal(n_told, 5); /* a row that has ended reports no ids */
     assert_true(r->model.n_steps == 4 && r->model.n_rows == 5);
     end(r);
   }
@@ -961,7 +964,7 @@ static void limits_of_greedy(void **state) {
   EXPECT_ROW(r, 0, 4, 5, 9);
   end(r);
   r = begin(count_up, 12, 1, "{\"bos_token_id\":0,\"max_length\":6}");
-  r->input.n_positions = 5; /* the last id is never fed */
+  r->input.n_positions = 5; /* the last id needs no position */
   assert_int_equal(go(r), VKF_OK);
   EXPECT_ROW(r, 0, 0, 1, 2, 3, 4, 5);
   end(r);
@@ -977,7 +980,7 @@ static void stopped_by_the_callback(void **state) {
   run *r = begin(count_up, 12, 2, "{\"bos_token_id\":0,\"max_new_tokens\":8}");
   stop_after = 3; /* row 0 of the second step */
   assert_int_equal(go(r), VKF_ERROR_STOPPED);
-  assert_int_equal(n_told, 4); /* of the step to its end */
+  assert_int_equal(n_told, 4); /* all ids of the step */
   EXPECT_ROW(r, 0, 0, 1, 2);
   EXPECT_ROW(r, 1, 0, 1, 2);
   end(r);
@@ -995,7 +998,7 @@ static void stopped_by_the_callback(void **state) {
 
   r = begin(script, 16, 1,
             "{\"num_beams\":2,\"num_return_sequences\":2,\"eos_token_id\":3,\"bos_token_id\":0,\"max_new_tokens\":8}");
-  stop_after = 2; /* what runs counts by its length, too: "a a" at -2 / 2 before "end" at -1.5 */
+  stop_after = 2; /* running ones are divided by their length, too: "a a" at -2 / 2 before "end" at -1.5 */
   assert_int_equal(go(r), VKF_ERROR_STOPPED);
   EXPECT_ROW(r, 0, 0, 1, 3);
   EXPECT_ROW(r, 1, 0, 1, 1);
@@ -1018,7 +1021,7 @@ static void scores_that_are_not_finite(void **state) {
     r->model.fault = faults[i % 2];
     assert_int_equal(go(r), VKF_ERROR_NUMERIC);
     assert_non_null(strstr(env.message, beams ? "beam 1, step 2" : "beam 0, step 2"));
-    assert_int_equal(failure_of(r, beams ? 1 : 0), VKF_OK); /* the other sentence knows nothing of it */
+    assert_int_equal(failure_of(r, beams ? 1 : 0), VKF_OK); /* the other sentence has not failed */
     assert_non_null(strstr(env.message, i % 2 == 0 ? "NaN for id 3" : "infinity for id 3"));
     end(r);
   }
@@ -1074,7 +1077,7 @@ static void every_allocation_may_fail(void **state) {
 
 /* ---- borders ----------------------------------------------------------------------------------------------------- */
 
-/* The last position may give one id more. */
+/* With n positions a sequence may have n + 1 ids: the last one needs no position. */
 static void longest_sequences(void **state) {
   (void)state;
   assert_int_equal(vkf_decode_search_longest(20, 0, 1), 20);
@@ -1090,7 +1093,7 @@ static void all_alike(const int32_t *history, uint32_t length, uint32_t n_vocab,
   for (uint32_t v = 0; v < n_vocab; v++) scores[v] = 0;
 }
 
-/* Of equals the lower id, and the lower row, comes first. */
+/* Ties: the lower id and the lower row come first. */
 static void equal_scores(void **state) {
   (void)state;
   run *r =
@@ -1104,7 +1107,7 @@ static void equal_scores(void **state) {
   r->input.scores = true;
   assert_int_equal(go(r), VKF_OK);
   EXPECT_ROW(r, 0, 4, 0, 0, 0);
-  assert_true(fabs(r->out.scores[0] + log(5)) < NEAR); /* of three ids, over their number */
+  assert_true(fabs(r->out.scores[0] + log(5)) < NEAR); /* the sum over three ids, divided by three */
   end(r);
 
   r = begin(all_alike, 5, 1, "{\"max_new_tokens\":1,\"bos_token_id\":4,\"suppress_tokens\":[0,1,2,3,4]}");
@@ -1114,7 +1117,7 @@ static void equal_scores(void **state) {
   end(r);
 }
 
-/* Each row of a batch is edited by the source of its own sentence. */
+/* Edits of a row of a batch depend on the source of its own sentence. */
 static void the_source_of_each_sentence(void **state) {
   (void)state;
   enum { B = 3, BEAMS = 2, N_SOURCE = 2, T = 9 };
@@ -1144,7 +1147,7 @@ static void the_source_of_each_sentence(void **state) {
   assert_memory_not_equal(alone[1], alone[2], sizeof alone[1]);
 }
 
-/* A sentence costs in a batch as many rows as alone, and gets what it gets alone. */
+/* A sentence takes as many rows in a batch as alone, and has the same result. */
 static void finished_sentences_leave(void **state) {
   (void)state;
   enum { B = 5, N = 2 };
@@ -1187,7 +1190,7 @@ static void finished_sentences_leave(void **state) {
   }
 }
 
-/* Lines are counted from 0 where the caller names none. */
+/* If the caller gives no lines, the sentences have the lines 0, 1, ... */
 static void lines_by_themselves(void **state) {
   (void)state;
   static const uint64_t lines[] = {0, 1};
@@ -1206,7 +1209,7 @@ static void lines_by_themselves(void **state) {
   }
 }
 
-/* Of equal logits the lower id first; a row has no more than there is room for. */
+/* Equal logits are sorted by id. A row that is full takes no more. */
 static void log_probabilities(void **state) {
   (void)state;
   const float logits[4] = {1, 3, 3, 1};

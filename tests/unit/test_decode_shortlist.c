@@ -1,4 +1,4 @@
-/* Short lists: which lines of a table are refused, and which ids a source allows. */
+/* Short lists: which lines of a table are refused, and which target ids a source allows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@ enum { SOURCES = 200, TARGETS = 30 };
 
 static vkf_env env;
 
-/* A token is its id, without zeros before it. */
+/* Returns the id of a token, which is that number without leading zeros. */
 static int32_t find(const void *user, const char *piece) {
   char *end = NULL;
   (void)user;
@@ -50,7 +50,7 @@ static void lines_that_are_none_are_refused(void **state) {
   }
 }
 
-/* Longer than a field may be: it is no token, and what is behind it is read. */
+/* A field that is too long is no token; the fields after it are still read. */
 static void a_long_field_is_no_token(void **state) {
   char text[2000];
   vkf_shortlist list;
@@ -64,10 +64,10 @@ static void a_long_field_is_no_token(void **state) {
   assert_int_equal(allowed[0], 1u << 2 | 1u << 3 | 1u << 6 | 1u << 7);
 }
 
-/* A model may have more ids of sources than of targets. */
+/* A model may have more source ids than target ids. */
 static void ids_of_sources_alone_are_not_allowed(void **state) {
   vkf_shortlist list;
-  uint64_t allowed[4] = {0}; /* more words than there are */
+  uint64_t allowed[4] = {0}; /* more words than the list may write */
   (void)state;
   assert_true(VKF_ID_WORDS(TARGETS) == 1);
   assert_int_equal(make("1 150 0.2\n9 150 0.7\n8 150 0.6\n2 29 0.5\n", &list), VKF_OK);

@@ -1,4 +1,4 @@
-/* Structs that can grow: what a caller compiled against an older or a newer header gives and gets. */
+/* Structs that can grow: what a caller that was compiled with an older or a newer header passes and gets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include "engine/engine.h"
 
-/* vkf_run_params as an older and as a newer version have it. */
+/* vkf_run_params of an older and of a newer version. */
 typedef struct older {
   size_t size;
   bool hidden_states;
@@ -37,7 +37,7 @@ static void what_is_not_given_is_default(void **state) {
     older given;
     unsigned char behind[32];
   } caller;
-  memset(&caller, 0xff, sizeof caller); /* what is behind is not read */
+  memset(&caller, 0xff, sizeof caller); /* nothing after the older struct is read */
   caller.given = (older){.size = offsetof(older, hidden_states) + 1, .hidden_states = true};
   assert_int_equal(VKF_PARAMS_READ(&env, vkf_run_params, (const vkf_run_params *)(const void *)&caller, &full), VKF_OK);
   assert_int_equal(full.size, sizeof full);
@@ -89,13 +89,13 @@ static void a_caller_gets_what_it_knows(void **state) {
   } caller;
   vkf_env_init(&env, NULL);
   memset(&caller, 0xff, sizeof caller);
-  caller.info.size = offsetof(vkf_model_info, n_heads); /* an older caller: what is behind is not written */
+  caller.info.size = offsetof(vkf_model_info, n_heads); /* an older caller: nothing after its struct is written */
   assert_int_equal(VKF_INFO_WRITE(&env, vkf_model_info, &full, &caller.info), VKF_OK);
   assert_int_equal(caller.info.size, offsetof(vkf_model_info, n_heads));
   assert_int_equal(caller.info.d_model, 7);
   assert_int_equal(caller.info.n_heads, UINT32_MAX);
 
-  caller.info.size = sizeof caller; /* a newer one: what this library does not know is 0 */
+  caller.info.size = sizeof caller; /* a newer one: fields that this library does not know become 0 */
   assert_int_equal(VKF_INFO_WRITE(&env, vkf_model_info, &full, &caller.info), VKF_OK);
   assert_int_equal(caller.info.n_heads, 3);
   for (size_t i = 0; i < sizeof caller.behind; i++) assert_int_equal(caller.behind[i], 0);
@@ -105,7 +105,7 @@ static void a_caller_gets_what_it_knows(void **state) {
   assert_non_null(strstr(env.message, "vkf_model_info_init()"));
 }
 
-/* A number per name, without holes, and NULL behind them. */
+/* Every enumerator has a name; other numbers give NULL. */
 static void enumerators_have_names(void **state) {
   (void)state;
   assert_string_equal(vkf_storage_name(VKF_STORAGE_INT8), "int8");
