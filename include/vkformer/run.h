@@ -105,7 +105,7 @@ typedef struct vkf_generate_params {
   vkf_token_fn on_token;
   void *user;
   uint64_t first_line;      /* do_sample: row r draws the random numbers of line first_line + r, in any batch */
-  const uint64_t *lines;    /* do_sample: the line of each row or text, in place of first_line + r; NULL: those */
+  const uint64_t *lines;    /* do_sample: the line of each row or text; NULL: first_line + r */
   bool scores;              /* `sequences_scores` also without beams; the host then reads the scores of every step */
   uint32_t top_logprobs;    /* vkf_session_generate() without beams: this many most likely ids of each token; 0: none */
   vkf_long_rule long_texts; /* vkf_session_translate() */

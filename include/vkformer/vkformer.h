@@ -274,8 +274,8 @@ typedef struct vkf_array {
 VKF_API vkf_status vkf_arrays_read(vkf_context *ctx, const char *path, vkf_result **out);
 VKF_API vkf_status vkf_arrays_write(vkf_context *ctx, const char *path, const vkf_array *arrays, size_t n);
 
-/* Reads a whole file into the array `bytes` (uint8), which is followed by a zero byte. Never waits: a folder, a device
- * and a pipe without a writer give VKF_ERROR_FILE. */
+/* Reads a whole file into the array `bytes` (uint8), which is followed by a zero byte. A folder, a device and a pipe
+ * without a writer give VKF_ERROR_FILE; opening never waits. */
 VKF_API vkf_status vkf_bytes_read(vkf_context *ctx, const char *path, vkf_result **out);
 /* Writes a whole file. A regular file, or the one that a symbolic link points to, is replaced as a whole or left
  * unchanged, and keeps its mode. Devices, pipes and open files (/dev/stdout, /dev/fd/N) are written to. */
