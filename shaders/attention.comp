@@ -34,7 +34,7 @@
 #include "lib/keys_values.glsl"
 #define STEP 4
 #define PIECE vec4
-// Two pieces a turn. If their number is odd, the last one is done after the loop, so that no turn has a condition:
+// Two pieces per turn. If their number is odd, the last one is done after the loop, so that no turn has a condition:
 // with one, SwiftShader takes 1.5 times as long.
 #if VKF_HEAD_AT_ONCE_VEC4 != 2 * STEP
 #error "the loop takes two pieces a turn, and VKF_HEAD_AT_ONCE_VEC4 says otherwise"

@@ -1,6 +1,6 @@
 // out = act(x w^T + bias) + residual without shared memory. A workgroup is one subgroup of SUBGROUP_SIZE and computes
 // TM rows of 4 SUBGROUP_SIZE columns. Lane l owns the columns 4 l + j, j < 4. Operands: x (rows), w (VKF_W_LANE), bias,
-// residual, out. K is a multiple of 4, k is ascending, with one accumulator an element. Rows past M repeat the last. A
+// residual, out. K is a multiple of 4, k is ascending, with one accumulator per element. Rows past M repeat the last. A
 // lane loads four k of one row of x at a time, which all lanes then get from it.
 // TEXEL: reads x, w, bias and residual through texel buffers; a texel of w has four k of a column, in any FORMAT.
 // BROADCAST: lanes pass values on by subgroupBroadcast (four lanes), otherwise by subgroupShuffle.

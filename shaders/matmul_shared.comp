@@ -1,9 +1,9 @@
-// out = act(x w^T + bias) + residual through shared memory. A workgroup computes BM x BN elements, an invocation TM
-// x TN of them: rows ty + i BM/TM, columns tx + j BN/TN, or pairs of columns that are gated. Operands: x (rows), w
-// (rows), bias, residual, out. Whatever is outside of a matrix counts as zero. k is ascending, with one accumulator
-// an element. Shared memory has slices of BK, laid out as in memory: vectors of four k, with one unused vector
-// behind each row, so that neighbours are in different banks. While a slice is multiplied, the next one is loaded to
-// registers. With SLICES = 2 there are two slices, and one barrier a slice is enough.
+// out = act(x w^T + bias) + residual through shared memory. A workgroup computes BM x BN elements, an invocation TM x
+// TN of them: rows ty + i BM/TM, columns tx + j BN/TN, or pairs of columns that are gated. Operands: x (rows), w
+// (rows), bias, residual, out. Whatever is outside of a matrix counts as zero. k is ascending, with one accumulator per
+// element. Shared memory has slices of BK, laid out as in memory: vectors of four k, with one unused vector behind each
+// row, so that neighbours are in different banks. While a slice is multiplied, the next one is loaded to registers.
+// With SLICES = 2 there are two slices, and one barrier per slice is enough.
 // SPLIT: the workgroups share K, too. z is the number of a split of SPLIT_K, which is a multiple of BK. They leave
 // partial sums, which matmul_combine.comp adds up. Operands: x, w, partial sums.
 //

@@ -1,7 +1,7 @@
 // out = act(x w^T + bias) + residual by buffer references. A workgroup is one subgroup of SUBGROUP_SIZE and computes TM
 // rows of VECTORS SUBGROUP_SIZE columns. Lane l owns columns 2 (l + j SUBGROUP_SIZE) and the next one, and stores both
 // together, or their one result if they are gated. Operands: x (rows), w, bias, residual, out. k is ascending, in steps
-// of DEPTH and a remainder, with one accumulator an element. Rows past M repeat the last. All loads are at addresses
+// of DEPTH and a remainder, with one accumulator per element. Rows past M repeat the last. All loads are at addresses
 // that are the same for all lanes. Loads of x become scalar loads that are broadcast. Of w (VKF_W_COLUMNS: in each
 // group the even columns, then the odd ones) every lane loads all SUBGROUP_SIZE columns of a vector and picks its own
 // by its number, which is a constant. LLVM merges these loads and choices into one vector load, so nothing is gathered.

@@ -48,7 +48,7 @@
 #define VKF_C_KEY_WIDTH 13
 #define VKF_C_VALUE_WIDTH 14
 #define VKF_C_HAS_MASK 15
-#define VKF_C_HAS_SCORE_BIAS 16 /* 0: none; 1: one for all heads; 2: one a head */
+#define VKF_C_HAS_SCORE_BIAS 16 /* 0: none; 1: one for all heads; 2: one per head */
 #define VKF_C_HAS_ANCESTRY 17
 #define VKF_C_CAUSAL 18
 #define VKF_C_IS_PACKED 19

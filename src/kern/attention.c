@@ -40,7 +40,7 @@ void vkf_kern_attention_grid_by_head(const vkf_variant *v, uint32_t stage, const
 }
 
 void vkf_kern_attention_grid_by_tile(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
-  if (stage) { /* a lane an element of the result */
+  if (stage) { /* one element of the result per lane */
     g[0] = (uint32_t)VKF_CEIL_DIV(
         (uint64_t)p->attention.batch * p->attention.queries * p->attention.heads * p->attention.value_width,
         vkf_kern_workgroup(v));

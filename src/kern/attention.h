@@ -44,7 +44,7 @@ enum { VKF_ATTENTION_PLACE_REGISTERS = 12 };
  * costs with its loads and shuffles; at_a_time: how many keys a lane works on at once, 1 for most kernels. */
 double vkf_kern_attention_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double rows,
                                      double beside, double at_a_time);
-/* Returns the effort, on a CPU driver or a GPU, of a kernel with `queries` queries a workgroup that does not split
+/* Returns the effort, on a CPU driver or a GPU, of a kernel with `queries` queries per workgroup that does not split
  * keys. */
 double vkf_kern_attention_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps,
                                  const vkf_kern_attention_cost *cost, double queries, double beside);

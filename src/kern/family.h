@@ -80,7 +80,7 @@ typedef struct vkf_family {
 static inline uint64_t vkf_turns_of(uint64_t n, uint64_t inner) {
   return n * (1 + inner) + 1;
 }
-/* The same for n things, `at_once` of them a turn. */
+/* The same for n things, `at_once` of them per turn. */
 static inline uint64_t vkf_turns_by(uint64_t n, uint64_t at_once) {
   return vkf_turns_of(VKF_CEIL_DIV(n, VKF_MAX(at_once, 1)), 0);
 }

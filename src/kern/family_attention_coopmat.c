@@ -61,7 +61,7 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
          vkf_turns_of(VKF_CEIL_DIV(value_width, v->matrix.n), vkf_turns_of(v->matrix.n / 4, 0));
 }
 
-/* The softmax adds some 30 operations a score. Fewer than LEAST rows would leave most of a tile empty. */
+/* The softmax adds some 30 operations per score. Fewer than LEAST rows would leave most of a tile empty. */
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   enum { LANES = 64 /* counted for a subgroup of any size: a core multiplies as fast with half as many */, LEAST = 32 };
   vkf_problem own;

@@ -1,5 +1,5 @@
-/* uniform: a query a lane, keys and values by addresses that all lanes share; uniform-few: the same with less code, for
- * few queries (shaders/attention_uniform.comp). */
+/* uniform: one query per lane, keys and values by addresses that all lanes share; uniform-few: the same with less code,
+ * for few queries (shaders/attention_uniform.comp). */
 #include "kern/attention.h"
 
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {

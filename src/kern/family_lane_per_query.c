@@ -1,5 +1,5 @@
-/* lane-per-query, vec4: a query a lane, whole or four elements at a time; heads: a head of a query a lane, the heads of
- * all sequences side by side (shaders/attention.comp); weights: a query a lane of attention_weights
+/* lane-per-query, vec4: one query per lane, by single elements or four at a time; heads: one head of a query per lane,
+ * the heads of all sequences side by side (shaders/attention.comp); weights: one query of attention_weights per lane
  * (shaders/attention_weights.comp). */
 
 #include "kern/attention.h"

@@ -7,7 +7,7 @@
 #define NO_SHARED "a software driver: a row a subgroup, no shared memory"
 #define SPLIT_ROWS "a GPU: few long rows, each among several workgroups"
 
-/* Refuses rows that texel buffers, with four columns a texel, cannot hold. */
+/* Refuses rows that texel buffers, with four columns per texel, cannot hold. */
 static const char *fit_texels(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
   const uint32_t width = p->rows.width, whole = p->op == VKF_OP_NORM ? p->norm.whole_width : width;
@@ -38,7 +38,7 @@ static uint64_t norm_lanes_turns(const vkf_variant *v, const vkf_problem *p) {
          vkf_turns_by(norm_rest(p), v->subgroup);
 }
 
-/* A sum a lane. */
+/* One sum per lane. */
 static void lane_sums(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
   (void)p;
   out->n_partial = v->subgroup;
@@ -51,7 +51,7 @@ static void row_sums(const vkf_variant *v, const vkf_problem *p, vkf_rounding *o
   out->n_partial = VKF_ROW_PARTIALS;
 }
 
-/* A word an invocation. */
+/* One word per invocation. */
 static uint32_t word_bytes(const vkf_variant *v) {
   return vkf_kern_workgroup(v) * 4;
 }
@@ -95,7 +95,7 @@ static uint64_t wide_turns(const vkf_variant *v, const vkf_problem *p) {
   return 2 * vkf_turns_of(v->workgroup / v->subgroup, 0);
 }
 
-/* A sum an invocation. */
+/* One sum per invocation. */
 static void wide_sums(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
   (void)p;
   out->n_partial = v->workgroup;

@@ -10,17 +10,17 @@ static uint32_t workgroup(const vkf_variant *v) {
   return clusters_of(v) * v->tile.attention.cluster;
 }
 
-/* A sum a cluster, in each split. */
+/* One sum per cluster, in each split. */
 static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
   out->n_partial = clusters_of(v) * VKF_MAX(p->split ? VKF_CEIL_DIV(p->attention.keys, p->split) : 1, 1);
 }
 
-/* The clusters' values of a row, four vectors a lane; their maxima and sums. */
+/* The clusters' values of a row, four vectors per lane; their maxima and sums. */
 static uint32_t shared_bytes(const vkf_variant *v) {
   return workgroup(v) * 64 + clusters_of(v) * v->tile.attention.rows * 8;
 }
 
-/* For each row a lane's share of the query and of the values' sums, a maximum, a sum and a score a key. */
+/* For each row a lane's share of the query and of the values' sums, a maximum, a sum and one score per key. */
 static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t lane = 4 * v->tile.attention.cluster,
                  chunks = VKF_CEIL_DIV(p->attention.key_width, lane) + VKF_CEIL_DIV(p->attention.value_width, lane);

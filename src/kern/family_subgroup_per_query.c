@@ -1,4 +1,4 @@
-/* subgroup-per-query: a query a subgroup, which is the workgroup (shaders/attention_subgroup_per_query.comp). */
+/* subgroup-per-query: one query per subgroup, which is the workgroup (shaders/attention_subgroup_per_query.comp). */
 #include "kern/attention.h"
 
 /* Loops that the shader marks for unrolling count if they contain other loops: lavapipe does not unroll those. */

@@ -1,4 +1,4 @@
-/* uniform-keys: a query a subgroup, keys and values by addresses that all lanes share
+/* uniform-keys: one query per subgroup, keys and values by addresses that all lanes share
  * (shaders/attention_uniform_keys.comp). */
 #include "kern/attention.h"
 

@@ -16,12 +16,12 @@ static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *o
   out->together = 4;
 }
 
-/* A sum a subgroup. */
+/* One sum per subgroup. */
 static uint32_t shared_bytes(const vkf_variant *v) {
   return vkf_kern_workgroup(v) / v->subgroup * v->tile.gemm.tm * v->tile.gemm.tn * 4;
 }
 
-/* Sums, and of a turn eight vectors of w and one of x. */
+/* Sums, and in each turn eight vectors of w and one of x. */
 static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
   (void)p;
   return v->tile.gemm.tm * v->tile.gemm.tn + 8 * 4 + 4;

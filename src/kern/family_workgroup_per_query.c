@@ -1,4 +1,4 @@
-/* workgroup-per-query: a query a workgroup, a key of a block a lane, scores in shared memory
+/* workgroup-per-query: one query per workgroup, one key of a block per lane, scores in shared memory
  * (shaders/attention_workgroup_per_query.comp). */
 #include "kern/attention.h"
 

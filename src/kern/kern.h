@@ -13,8 +13,8 @@
 /* How a [N,K] weight is packed on the device. Chosen once for each weight, at load (vkf_kern_weight_packing). */
 typedef enum vkf_weight_layout {
   VKF_LAYOUT_W_ROWS, /* [N][K] */
-  VKF_LAYOUT_W_LANE, /* [N/C][K/4][C][4], C columns a group (the device's lane constant), N and K padded with zeros */
-  VKF_LAYOUT_W_COLUMNS, /* [N/C][K/P][2][C/2][P], C columns a group, the even ones first, P elements in 32 bits, N and
+  VKF_LAYOUT_W_LANE, /* [N/C][K/4][C][4], C columns per group (the device's lane constant), N and K padded with zeros */
+  VKF_LAYOUT_W_COLUMNS, /* [N/C][K/P][2][C/2][P], C columns per group, the even ones first, P elements in 32 bits, N and
                            K padded with zeros */
   VKF_LAYOUT_W_COUNT
 } vkf_weight_layout;
@@ -22,7 +22,7 @@ typedef struct vkf_weight_packing {
   vkf_weight_layout layout;
   uint32_t columns;  /* C; 1 for rows */
   uint32_t k_align;  /* K is padded to a multiple of this (1 for rows) */
-  vkf_format format; /* of the elements; scales follow them, a float32 a row of the padded N */
+  vkf_format format; /* of the elements; scales follow them, one float32 per row of the padded N */
 } vkf_weight_packing;
 
 typedef enum vkf_access_kind {
@@ -34,7 +34,7 @@ typedef enum vkf_access_kind {
 
 /* vkf_order_class (lab.h) says which partial sums make an output element, as a function of K (or of the keys, or of a
  * row's width) alone. ASCENDING: one accumulator, k ascending; rows (norm, log_softmax): VKF_ROW_PARTIALS interleaved
- * ones and their tree, whatever the subgroup (shaders/lib/partials.glsl). FAST: whichever the variant has. */
+ * accumulators and their tree, for any subgroup size (shaders/lib/partials.glsl). FAST: whatever the variant has. */
 
 /* A list of kernels that may not be picked for a node. */
 typedef struct vkf_refusal {

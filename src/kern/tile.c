@@ -39,7 +39,7 @@ bool vkf_kern_tiles(const vkf_variant *v) {
   return v->family->tile != VKF_TILE_FIXED && !v->fixed_tile;
 }
 
-/* Kernels without matrices load slices by fours, at most VKF_SHARED_MAX_LOADS of them an invocation. */
+/* Kernels without matrices load slices by fours, at most VKF_SHARED_MAX_LOADS of them per invocation. */
 static bool loads_slices(const vkf_variant *v, char *why, size_t size) {
   const uint32_t rows = VKF_MAX(v->tile.gemm.bm, v->tile.gemm.bn);
   if (v->tile.gemm.bk % 4) REFUSE("bk is a multiple of 4 in %s kernels, found %u", v->family->name, v->tile.gemm.bk);

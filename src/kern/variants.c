@@ -45,7 +45,7 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
   .combine = "matmul_combine", .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .order = VKF_ORDER_FAST, \
   .formats = SPLIT_FORMATS, ROW(MATMUL, split, "matmul_split")
 /* Few rows: a subgroup computes tm x tn, its lanes along K. A workgroup has bn / tn groups of columns, and for each of
- * them subgroups that share bk, four numbers a lane. */
+ * them subgroups that share bk, four numbers per lane. */
 #define VECTOR                                                                                                    \
   .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST, .formats = ALL_FORMATS, \
   ROW(MATMUL, vector, "matmul_vector")
@@ -79,16 +79,16 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
 
 #define ATTENTION(family_, module_) \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION, family_, module_)
-/* A query a lane, four elements at a time. */
+/* One query per lane, four elements at a time. */
 #define ATTENTION_VEC4 ATTENTION(vec4, "attention_vec4"), .vec = 4
 /* A lane has a head of a query; the heads of all sequences are side by side. */
 #define ATTENTION_HEADS \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_UNIFORM_WIDTH, .vec = 4, ROW(ATTENTION, heads, "attention_heads")
-/* A query a workgroup. */
+/* One query per workgroup. */
 #define WORKGROUP_PER_QUERY                                                                              \
   ATTENTION(workgroup_per_query, "attention_workgroup_per_query"), .vec = 4, .workgroup = VKF_KEY_BLOCK, \
                                                                    .needs = VKF_NEED_SHARED
-/* A query a subgroup, which is the workgroup. */
+/* One query per subgroup, which is the workgroup. */
 #define SUBGROUP_PER_QUERY(module_) ATTENTION(subgroup_per_query, module_), .vec = 4, .needs = VKF_NEED_SHUFFLE
 /* lane_rows rows by VKF_KEY_BLOCK lanes, each with a key of every block of the tile. The bits are those of the other
  * kernels of class ascending, so batch-invariant and reproducible runs may use it, too. */
@@ -104,12 +104,12 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
 #define ATTENTION_SPLIT                                                                                 \
   .combine = "attention_combine", .vec = 4, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_SHUFFLE, \
   .order = VKF_ORDER_FAST, .formats = CACHE_FORMATS, ROW(ATTENTION, split_keys, "attention_split")
-/* A query a lane, keys and values by addresses that all lanes share. */
+/* One query per lane, keys and values by addresses that all lanes share. */
 #define ATTENTION_UNIFORM(family_, module_)                                                                \
   .vec = 4, .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_UNIFORM_WIDTH, .not_reproducible = true,                  \
   ROW(ATTENTION, family_, module_)
-/* The same with a query a subgroup. */
+/* The same with one query per subgroup. */
 #define UNIFORM_KEYS                                                                           \
   .vec = 4, .needs = VKF_NEED_UNIFORM, .access = VKF_ACCESS_ADDRESS, .formats = CACHE_FORMATS, \
   .max_width = VKF_MAX_UNIFORM_WIDTH, .not_reproducible = true, ROW(ATTENTION, uniform_keys, "attention_uniform_keys")
@@ -128,12 +128,12 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
 #define LOG_SOFTMAX_LANES(module_) ROW(LOG_SOFTMAX, log_softmax_lanes, module_), .needs = VKF_NEED_SHUFFLE
 #define TOP_K_LANES(module_) \
   .needs = VKF_NEED_SHUFFLE | VKF_NEED_BROADCAST, .max_width = VKF_MAX_LANES_K, ROW(TOP_K, top_k_lanes, module_)
-/* A row without sums, shared out among workgroups. */
+/* Rows without sums, each shared by workgroups. */
 #define COLUMNS .workgroup = 64, .needs = VKF_NEED_GPU
-/* A row a subgroup, which adds up in its own order. */
+/* One row per subgroup, which adds up in its own order. */
 #define NORM_SUBGROUP ROW(NORM, norm_subgroup, "norm_subgroup"), .needs = VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST
 
-/* A row a workgroup of several subgroups, in registers. */
+/* One row per workgroup of several subgroups, in registers. */
 #define NORM_WIDE                                                                                           \
   .workgroup = 256, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST, \
   ROW(NORM, norm_wide, "norm_wide")

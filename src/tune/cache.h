@@ -14,7 +14,7 @@
  * `env`. */
 vkf_status vkf_tune_cache_folder(vkf_env *env, const char *asked, char **out);
 
-/* Whether the folder exists and cannot be trusted (another user may have written it), with a warning: call it once a
+/* Whether the folder exists and cannot be trusted (another user may have written it), with a warning: call it once per
  * device. The functions below check again without a warning. */
 bool vkf_tune_cache_refused(vkf_env *env, const char *folder);
 
