@@ -89,7 +89,7 @@ typedef struct vkf_caps {
   uint32_t n_matrix_shapes;
   vkf_matrix_shape matrix_shapes[VKF_MAX_MATRIX_SHAPES];
   bool timestamps;
-  float timestamp_ns; /* nanoseconds a tick; 0 without timestamps */
+  float timestamp_ns; /* nanoseconds per tick; 0 without timestamps */
   uint32_t timestamp_bits;
   bool shader_objects;      /* a CPU driver that exports and imports kernels in its compiled form */
   bool pipeline_statistics; /* the driver reports registers, spills and instructions of a kernel */

@@ -1,7 +1,7 @@
 /* Device: made here with the features that kernels use, or adopted from a caller, and its state.
  *
  * Owns the VkDevice if it was made here, and always the queue's command pool, pipelines and log. Refuses work once the
- * device is lost. Invariant: caps names exactly the features that are enabled on the handle.
+ * device is lost. Invariant: every feature that caps names is enabled on the handle.
  */
 #include <unistd.h>
 

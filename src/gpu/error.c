@@ -1,6 +1,6 @@
 /* What Vulkan's results mean, and whether a device can still be used.
  *
- * Below every other file of the room that calls Vulkan. Invariant: a device that was lost once stays lost.
+ * Calls no other file of the room. Invariant: a device that was lost once stays lost.
  */
 #include "gpu/vk.h"
 

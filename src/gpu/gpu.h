@@ -115,7 +115,7 @@ uint64_t vkf_gpu_buffer_bytes(const vkf_gpu_buffer *buffer);
 uint64_t vkf_gpu_buffer_held(const vkf_gpu_buffer *buffer);
 /* Returns the device address; 0 without caps.buffer_address. */
 uint64_t vkf_gpu_buffer_address(const vkf_gpu_buffer *buffer);
-/* NULL if it is not mapped. Call vkf_gpu_buffer_touch() before reading or writing through it. */
+/* Returns NULL if it is not mapped. Call vkf_gpu_buffer_touch() before reading or writing through it. */
 void *vkf_gpu_buffer_mapped(const vkf_gpu_buffer *buffer);
 
 typedef enum vkf_gpu_mode { VKF_GPU_READ = 1, VKF_GPU_WRITE = 2, VKF_GPU_READ_WRITE = 3 } vkf_gpu_mode;
@@ -126,7 +126,7 @@ void vkf_gpu_buffer_touch(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t byte
  * mapped, the copy goes through staging and has ended when this returns. */
 vkf_status vkf_gpu_buffer_write(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes);
 /* As vkf_gpu_buffer_write(), but the copy may run on while the host prepares the next one, until
- * vkf_gpu_upload_finish(). `data` may be changed at once. */
+ * vkf_gpu_upload_finish(). `data` may be changed when this returns. */
 vkf_status vkf_gpu_buffer_upload(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes);
 vkf_status vkf_gpu_upload_finish(vkf_gpu_device *device);
 vkf_status vkf_gpu_buffer_read(vkf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t bytes);
@@ -179,9 +179,8 @@ vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_p
  * them. Drivers that compile for the host hold megabytes for each. */
 void vkf_gpu_pipelines_trim(vkf_gpu_device *device, size_t count);
 
-/* Opens a cache of the driver's for pipelines made from now on. It begins with `bytes`, which
- * vkf_gpu_pipeline_cache_take() gave for an earlier device, or empty if bytes is NULL or if another driver or device
- * wrote them. */
+/* Opens the driver's cache for pipelines made from now on. It begins with `bytes`, which vkf_gpu_pipeline_cache_take()
+ * gave for an earlier device, or empty if bytes is NULL or if another driver or device wrote them. */
 vkf_status vkf_gpu_pipeline_cache_open(vkf_gpu_device *device, const void *bytes, size_t n);
 /* Gets the bytes of the cache; free them with vkf_env_free. *n is 0 if no cache was opened, and for drivers that put
  * nothing into it: those that keep compiled kernels themselves, and those that keep none. For shader objects it is also

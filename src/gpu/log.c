@@ -19,7 +19,8 @@ void vkf_gpu_log_finish(vkf_gpu_log *log) {
   vkf_gpu_log_init(log, log->env);
 }
 
-/* Returns the log's own copy of a name. Names repeat with every submit, so it searches the last 16 events first. */
+/* Returns the log's own copy of a name. Names repeat with every submit, so it searches the last 16 events before it
+ * copies. */
 static const char *intern(vkf_gpu_log *log, const char *name) {
   if (!name) return NULL;
   for (size_t i = log->n; i-- > 0 && log->n - i <= 16;) {

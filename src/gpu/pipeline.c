@@ -1,9 +1,10 @@
 /* pipeline: makes pipelines from SPIR-V and specialization constants, several at a time, and keeps them by name.
  *
  * Owns pipelines and layouts, which live as long as the device or until they are trimmed. Refuses what exceeds the
- * device's limits before it asks the driver. Invariant: there is one pipeline for a name, constants and subgroup size,
- * and one layout for kinds of bindings and push bytes. Threads exist only inside vkf_gpu_pipelines_make() and call
- * nothing but the driver; only the caller's thread touches the environment, the lists and the device's state.
+ * device's limits before it asks the driver. Invariant: there is one pipeline for a name, constants and kind of
+ * subgroups (and a second one if only a later caller wants statistics), and one layout for kinds of bindings and push
+ * bytes. Threads exist only inside vkf_gpu_pipelines_make() and call nothing but the driver; only the caller's thread
+ * touches the environment, the lists and the device's state.
  */
 #include <string.h>
 
