@@ -2,7 +2,7 @@
 // workgroup copies one row. The caches may have any format; their rows are whole words. Operands: x, k, v, spans; the
 // rest of k and v stays as it is. In a packed batch the grid has workgroups for as many rows of each sequence as the
 // longest sequence has.
-// PAIRS: copies two float32 at a time, for drivers whose gathers and scatters of 64 bits a lane take no longer than
+// PAIRS: copies two float32 at a time, for drivers whose gathers and scatters of 64 bits per lane take no longer than
 // those of 32.
 // TURNED: turns keys and queries by their positions, and stores the queries as rows. Operands: x, k, v, positions,
 // table, q, spans. A position outside of the table reads its last row (the host refuses such positions first).

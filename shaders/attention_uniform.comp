@@ -175,7 +175,7 @@ void main() {
   const Place me = lane_place(min(t0 + lane, T - 1));
   const uint row = row_of(me), last = min(t0 + SUBGROUP_SIZE, T) - 1, end = keys_until(me, last);
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
-  if ((p.q_stride | p.q_column) % 2 == 0) { // gathers, too, take as long for 64 bits a lane as for 32
+  if ((p.q_stride | p.q_column) % 2 == 0) { // gathers, too, take as long for 64 bits per lane as for 32
     [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++)
       q[d] = vec4(pair_of_word(q_pairs[qi / 2 + 2 * d]), pair_of_word(q_pairs[qi / 2 + 2 * d + 1]));
   } else {

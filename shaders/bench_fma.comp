@@ -1,5 +1,5 @@
 // Measures the roof of multiply-adds. An invocation has twelve independent sums, which fit the sixteen registers of
-// AVX2, and adds to them many times a turn of the loop. Each sum becomes exactly 2, because s <- s / 2 + 1 converges
+// AVX2, and adds to them many times per turn of the loop. Each sum becomes exactly 2, because s <- s / 2 + 1 converges
 // there in float32. The factors come with the push constants, so the compiler knows none of them.
 //
 // module bench_fma: FUSED
