@@ -1,5 +1,6 @@
-/* What a configuration leaves out is what transformers takes for it: configurations with none of their optional keys
- * against the same with every key spelled out (tests/configs/make.py), node by node. */
+/* Optional keys of config.json. A key that is left out has transformers' default: tests/configs/make.py writes each
+ * configuration without its optional keys and with all of them, and the nets of both are compared node by node. Also:
+ * the effect of keys that are written, and numbers that are refused. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 static vkf_env env;
 static char path[64]; /* of the configuration that is read */
 
-/* Reads the net of a configuration whose weights are still to be made. */
+/* Returns the net of a configuration whose weights are still to be made. Close it. */
 static vkf_net *want(const json_t *config) {
   vkf_net *net = NULL;
   assert_int_equal(json_dump_file(config, path, 0), 0);
@@ -33,10 +34,11 @@ static void same_info(const vkf_net_info *bare, const vkf_net_info *spelled) {
   assert_memory_equal(bare->image, spelled->image, sizeof bare->image);
 }
 
-/* What a folder that is still to be made gets is what transformers stores. A base model's names lack its prefix. */
+/* Checks that the tensors of a folder to be made are those that transformers stores. It stores a base model's without
+ * the prefix. */
 static void same_tensors(const vkf_net *net, const json_t *tensors) {
   size_t n = 0;
-  if (tensors == NULL) return; /* of many layers they are not recorded */
+  if (tensors == NULL) return; /* they are not recorded for models with many layers */
   for (uint32_t i = 0; i < net->n_wanted; i++) {
     const vkf_file_tensor *t = net->wanted[i];
     size_t base = net->info.has_head || net->base == NULL || strncmp(t->name, net->base, strlen(net->base)) != 0
@@ -54,7 +56,7 @@ static void same_tensors(const vkf_net *net, const json_t *tensors) {
   assert_int_equal(n, json_object_size(tensors));
 }
 
-/* A token after a pad: where a family skips pads, its position shows which id is one. */
+/* Compares positions. In a family that skips pads, they show which id is the pad. */
 static void same_positions(const vkf_net *bare, const vkf_net *spelled) {
   static const int32_t ids[] = {0, 1, 2, 3, 39, 5};
   int32_t found[VKF_COUNT(ids)], expected[VKF_COUNT(ids)];
@@ -67,7 +69,7 @@ static void same_positions(const vkf_net *bare, const vkf_net *spelled) {
   assert_memory_equal(found, expected, sizeof found);
 }
 
-/* Transformers has these in float32. */
+/* Compares the frequencies with those of transformers, which are in float32. */
 static void same_rotary(const vkf_model_rotary *rotary, const json_t *row) {
   const json_t *frequencies = json_object_get(row, "frequencies");
   assert_int_equal(rotary->width, 2 * json_array_size(frequencies));
@@ -144,7 +146,7 @@ static uint64_t digest_plan(const vkf_net *net, vkf_stage stage, uint64_t hash) 
   return hash;
 }
 
-/* Of all that a configuration decides: nodes, tables, tensors, positions. */
+/* Hashes all that a configuration decides: nodes, tables, tensors, positions. */
 static uint64_t digest_net(const json_t *config) {
   static const int32_t ids[] = {0, 1, 2, 3, 39, 5};
   int32_t positions[VKF_COUNT(ids)];
@@ -176,11 +178,11 @@ static json_t *bare_of(const json_t *rows, const char *architecture) {
   return NULL;
 }
 
-/* Each of these keys changes something: with another value than the usual one it is not the same model. */
+/* Each of these keys has an effect: another value than the default makes another model. */
 static void keys_that_are_written(void **state) {
   (void)state;
   static const struct {
-    const char *architecture, *with, *key, *value; /* with: what makes the key count */
+    const char *architecture, *with, *key, *value; /* with: keys without which this one has no effect */
   } rows[] = {
 #define EACH(architecture, ...) {architecture, "{}", __VA_ARGS__}
 #define YARN "{\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,\"original_max_position_embeddings\":128"
@@ -311,7 +313,7 @@ static void keys_that_are_written(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* Keys that transformers' classes do not read, and what Gemma's hidden_activation goes before. */
+/* Keys that transformers' classes do not read. Gemma reads hidden_act only if there is no hidden_activation. */
 static void keys_that_change_nothing(void **state) {
   (void)state;
   static const struct {
@@ -341,7 +343,7 @@ static void keys_that_change_nothing(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* Numbers that do not fit together, with the word that the message has. */
+/* Numbers that are out of range or do not fit together, with a word of the message. */
 static void numbers_that_do_not_fit(void **state) {
   (void)state;
   static const struct {
@@ -391,19 +393,20 @@ static void numbers_that_do_not_fit(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* What a family makes of the numbers that it has: the last ones that are allowed, and those that follow from others. */
+/* Numbers that follow from others: RoBERTa's positions from the size of its table and the pad (also the last one that
+ * is allowed), and the decoder's start from the pad. */
 static void numbers_that_follow(void **state) {
   (void)state;
   json_t *all = json_load_file(DEFAULTS, 0, NULL), *roberta = bare_of(all, "RobertaModel");
   vkf_net *net = want(roberta);
-  assert_int_equal(net->info.max_positions, 20 - 2); /* behind the pad's row 1 */
+  assert_int_equal(net->info.max_positions, 20 - 2); /* the rows after the pad's, which is row 1 */
   vkf_model_net_close(&net);
   json_object_set_new(roberta, "pad_token_id", json_integer(18));
   net = want(roberta);
   assert_int_equal(net->info.max_positions, 1);
   vkf_model_net_close(&net);
   net = want(bare_of(all, "T5ForConditionalGeneration"));
-  assert_int_equal(net->info.decoder_start_id, -1); /* as its pad, which is not written */
+  assert_int_equal(net->info.decoder_start_id, -1); /* the default is the pad, which is missing */
   vkf_model_net_close(&net);
   static const char *const pads[] = {"T5ForConditionalGeneration", "MarianMTModel"};
   for (size_t i = 0; i < VKF_COUNT(pads); i++) {
@@ -435,7 +438,7 @@ static void keys_that_are_null(void **state) {
   assert_int_equal(net->decoder.layers[0].window, 0);
   vkf_model_net_close(&net);
   static const char *const qwens[] = {"Qwen2ForCausalLM", "Qwen3ForCausalLM"};
-  for (size_t i = 0; i < VKF_COUNT(qwens); i++) { /* 32 where the key is missing, however many heads there are */
+  for (size_t i = 0; i < VKF_COUNT(qwens); i++) { /* 32 if the key is missing, however many heads there are */
     json_t *qwen = bare_of(rows, qwens[i]);
     json_object_set_new(qwen, "num_attention_heads", json_integer(64));
     json_object_set_new(qwen, "hidden_size", json_integer(128));

@@ -1,7 +1,7 @@
-/* Golden folders rewritten as the Hub has them: configurations of transformers 4, tensors without the base's prefix,
- * old names of norms, tied tensors stored twice, heads called tied that are not, buffers, F16 and BF16, shards. What is
- * read is the same, bit for bit: every weight, every node of every plan and every table made for it. And options that
- * are refused, by name. */
+/* Golden folders rewritten in the forms of the Hub: configurations of transformers 4, tensors without the base's
+ * prefix, old names of norms, tied tensors stored twice, heads that are called tied and are not, buffers, F16 and BF16,
+ * shards. All of them must read the same, bit for bit: every weight, every node of every plan and every table that is
+ * made for it. Also: options that are refused by name. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,7 +67,7 @@ static const char *const goldens[] = {"albert",
 typedef struct form {
   bool version4, no_base, old_norms, twice, moved, called_tied, typed, buffers, shards;
   vkf_dtype dtype;     /* of all tensors */
-  const char *without; /* tensors whose names begin so; NULL: all are there */
+  const char *without; /* tensors whose names begin with this are left out; NULL: none */
 } form;
 
 static void ok(vkf_status st) {
@@ -89,7 +89,7 @@ static void move(json_t *from, const char *key, json_t *to, const char *name) {
   json_object_del(from, key);
 }
 
-/* rope_parameters become rope_theta and rope_scaling, or what GPT-NeoX called them. */
+/* Turns rope_parameters into rope_theta and rope_scaling, or into the keys of GPT-NeoX. */
 static void to_version4(json_t *config) {
   bool is_neox = strcmp(json_string_value(json_object_get(config, "model_type")), "gpt_neox") == 0;
   move(config, "dtype", config, "torch_dtype");
@@ -145,7 +145,7 @@ static const vkf_array *find(const tensors *t, const char *name) {
   return NULL;
 }
 
-/* What is tied, under its second name: where the folder has `only_with`. */
+/* Adds each tied tensor under its second name, too, if the folder has `only_with`. */
 static void add_twice(tensors *t) {
   static const struct {
     const char *name, *copy_of, *only_with;
@@ -174,7 +174,7 @@ static void add_twice(tensors *t) {
   }
 }
 
-/* What is tied, under the head's name alone. */
+/* Renames each tied tensor to its name in the head. */
 static void move_tied(tensors *t) {
   static const char *const tables[] = {"model.shared.weight", "shared.weight", "transformer.wte.weight",
                                        "model.embed_tokens.weight", "model.decoder.embed_tokens.weight"};
@@ -222,7 +222,7 @@ static void rename_one(char name[160], const form *f) {
   }
 }
 
-/* The numbers as half of their bits; *decoded: as float32 again. */
+/* Converts the array to 16-bit numbers, and these back to float32 (*decoded). The caller frees a->data and *decoded. */
 static void narrow(vkf_array *a, vkf_dtype dtype, float **decoded) {
   size_t n = 1;
   for (size_t i = 0; i < a->rank; i++) n *= a->shape[i];
@@ -231,7 +231,7 @@ static void narrow(vkf_array *a, vkf_dtype dtype, float **decoded) {
   for (size_t i = 0; i < n; i++) {
     uint32_t bits;
     memcpy(&bits, (const float *)a->data + i, sizeof bits);
-    /* F16: the sign, an exponent below 31 and ten bits of it, whatever number that is */
+    /* F16: the sign, an exponent below 31 and ten bits of the mantissa; which number that is does not matter */
     half[i] = (uint16_t)(dtype == VKF_BF16 ? bits >> 16 : (bits >> 16 & 0x8000) | (bits >> 13 & 0x3bff));
   }
   assert_true(vkf_file_numbers_to_f32(dtype, half, n, *decoded));
@@ -259,7 +259,7 @@ static void clear_folder(const char *dir) {
   for (size_t i = 0; i < VKF_COUNT(files); i++) unlink(join(path, dir, files[i]));
 }
 
-/* Into `folder`; the same numbers as they were, or as F16 and BF16 have them, into `other`. */
+/* Writes the form into `folder`, and the same numbers in the form of the golden folder into `other`. */
 static void write_form(const char *golden, const form *f) {
   static tensors plain, t;
   char path[256];
@@ -280,11 +280,11 @@ static void write_form(const char *golden, const form *f) {
     narrow(&t.arrays[i], f->dtype, &decoded[i]);
     plain.arrays[i].data = decoded[i];
   }
-  const bool has_classes = strcmp(golden, "families/gpt2-sequence-classification") == 0; /* and no table beside them */
+  const bool has_classes = strcmp(golden, "families/gpt2-sequence-classification") == 0; /* not tied to the table */
   bool is_tied = json_is_true(json_object_get(config, "tie_word_embeddings")) && !has_classes;
   if (f->twice && is_tied) add_twice(&t);
   if (f->moved && is_tied) move_tied(&t);
-  if (f->typed && strcmp(golden, "mistral-sliding") == 0) /* which transformers does not read there */
+  if (f->typed && strcmp(golden, "mistral-sliding") == 0) /* transformers does not read it in this family */
     json_object_set_new(config, "layer_types", json_pack("[ss]", "full_attention", "full_attention"));
   if (f->called_tied) json_object_set_new(config, "tie_word_embeddings", json_true());
   for (size_t i = 0; i < t.n; i++) rename_one(t.names[i], f);
@@ -321,7 +321,7 @@ static void same_weights(vkf_net *a, vkf_net *b) {
     x.load(x.user, i, 0, info->shape[0], p);
     y.load(y.user, i, 0, info->shape[0], q);
     assert_memory_equal(p, q, n * sizeof *p);
-    /* A few rows at a time give the same. */
+    /* Three rows at a time give the same. */
     const uint32_t width = info->rank == 2 ? info->shape[1] : 1;
     memset(q, 0xff, n * sizeof *q);
     for (uint32_t r = 0, many; r < info->shape[0]; r += many) {
@@ -376,7 +376,7 @@ static void every_form(void **state) {
 
 /* ---- other shapes, the same results ------------------------------------------------------------------------------ */
 
-/* OPT with embeddings of twice D: the table beside zeros, the ways in and out that drop and add them. */
+/* Makes OPT's embeddings 2 D wide: zeros beside the table, which project_in drops and project_out adds. */
 static json_t *widen_opt(json_t *config, tensors *t) {
   enum { D = 64, V = 160 };
   static float table[V][2 * D], in[D][2 * D], out[2 * D][D];
@@ -391,7 +391,7 @@ static json_t *widen_opt(json_t *config, tensors *t) {
   return config;
 }
 
-/* ALBERT with three stored layers, no two alike, each named by `format` and its number. */
+/* Adds layers 1 and 2 to ALBERT's stored layer, all with different numbers. `format` makes their names from 1 and 2. */
 static void spread_albert(tensors *t, const char *format) {
   static const char first[] = "albert.encoder.albert_layer_groups.0.albert_layers.0.";
   static float room[1 << 18];
@@ -413,7 +413,7 @@ static void spread_albert(tensors *t, const char *format) {
   }
 }
 
-/* A group for each layer. */
+/* Three groups of one layer. */
 static json_t *group_albert(json_t *config, tensors *t) {
   spread_albert(t, "%d.albert_layers.0");
   json_object_set_new(config, "num_hidden_groups", json_integer(3));
@@ -428,7 +428,7 @@ static json_t *nest_albert(json_t *config, tensors *t) {
   return config;
 }
 
-/* As many groups as layers, all alike. */
+/* Three groups of one layer, all with the same numbers. */
 static json_t *copy_albert(json_t *config, tensors *t) {
   for (size_t i = 0, n = t->n; i < n; i++) {
     char name[160];
@@ -445,7 +445,7 @@ static json_t *copy_albert(json_t *config, tensors *t) {
 
 typedef json_t *change_fn(json_t *config, tensors *t);
 
-/* Logits of a golden folder as `change` makes it (NULL: as it is). */
+/* Returns the logits of a golden folder after `change` (NULL: of the folder as it is). Destroy them. */
 static vkf_result *logits_of(vkf_context *context, vkf_device *device, const char *golden, change_fn *change) {
   static tensors t;
   static const int32_t ids[2][6] = {{5, 9, 14, 2, 77, 31}, {8, 8, 1, 60, 3, 100}};
@@ -510,7 +510,8 @@ static void expect_positions(const char *golden, const vkf_model_tokens *tokens,
   vkf_model_net_close(&net);
 }
 
-/* As transformers counts them: from the rows of a table on, over pads, over what a mask takes out. */
+/* Positions are counted as transformers does: families differ in the first one, and in whether pads and masked tokens
+ * are counted. */
 static void positions_by_family(void **state) {
   (void)state;
   static const int32_t ids[4] = {1, 7, 1, 9}, mask[4] = {0, 1, 1, 1};
@@ -565,7 +566,7 @@ static void relative_buckets(void **state) {
 
 /* ---- copies that are none ---------------------------------------------------------------------------------------- */
 
-/* The golden folder with the tensor `name` besides, of the shape of `like` and full of zeros. untied: and with
+/* Opens the golden folder with one more tensor, `name`, which has the shape of `like` and only zeros. untied: with
  * tie_word_embeddings false. */
 static vkf_status open_with_zeros(const char *golden, const char *name, const char *like, bool untied, vkf_net **net) {
   static tensors t;
@@ -592,11 +593,11 @@ static vkf_status open_with_zeros(const char *golden, const char *name, const ch
   return vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, net);
 }
 
-/* A head that is called tied and is not is read; embeddings that should be the same and are not are refused. */
+/* Tensors that are called tied and are stored with different numbers: most are read as stored, others are refused. */
 static void copies_that_are_none(void **state) {
   (void)state;
   static const struct {
-    const char *golden, *tensor, *copy_of, *weight; /* that has the zeros; NULL: refused */
+    const char *golden, *tensor, *copy_of, *weight; /* weight: has the zeros; NULL: refused */
     bool untied;
   } rows[] = {
       {"bart", "lm_head.weight", "model.shared.weight", "head.weight", false},
@@ -635,15 +636,15 @@ static void copies_that_are_none(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* Tables that are tied and stored with different numbers: which of them the decoder, the encoder and the head read.
- * Found with transformers 5.12.1 for BART, mBART, M2M-100, Marian, Pegasus, PLBart and Blenderbot alike. */
+/* Which table the decoder, the encoder and the head read if tied tables are stored with different numbers. Found with
+ * transformers 5.12.1, the same for BART, mBART, M2M-100, Marian, Pegasus, PLBart and Blenderbot. */
 static void tables_of_a_pair(void **state) {
   (void)state;
   static const char *const names[] = {"model.shared.weight", "model.decoder.embed_tokens.weight",
                                       "model.encoder.embed_tokens.weight", "lm_head.weight"};
   static const struct {
-    const char *stored; /* of each name: the number that fills it, or '-' */
-    const char *read;   /* the numbers of the decoder, the encoder and the head; NULL: refused */
+    const char *stored; /* for each name: the number that fills its table, or '-' if it is not stored */
+    const char *read;   /* the numbers that the decoder, the encoder and the head read; NULL: refused */
   } rows[] = {{"1---", "111"}, {"-1--", "111"}, {"--1-", "111"}, {"---1", "111"}, {"1111", "111"},
               {"12--", "211"}, {"1-2-", "121"}, {"1--2", "112"}, {"122-", "221"}, {"12-2", "212"},
               {"1-22", "122"}, {"1222", "222"}, {"1234", "234"}, {"1211", "211"}, {"123-", "231"},
@@ -701,12 +702,12 @@ static void tables_of_a_pair(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* Weights of a base model in a folder that names the class of what it was made from, which had a head. */
+/* Weights of a base model in a folder that names a class with a head, because it was made from one. */
 static void heads_that_are_none(void **state) {
   (void)state;
   static const struct {
-    const char *golden, *without, *class, *bare; /* it is as if the folder had named `bare`; NULL: refused */
-    bool has_base;                               /* names keep the prefix */
+    const char *golden, *without, *class, *bare; /* reads as if the folder named `bare`; NULL: refused */
+    bool has_base;                               /* the names keep the prefix */
   } rows[] = {{"bert", "cls.", "BertForMaskedLM", "BertModel", false},
               {"bert", "cls.", "BertForMaskedLM", "BertModel", true},
               {"bert-model-pooled", NULL, "BertForPreTraining", "BertModel", false},
@@ -714,7 +715,7 @@ static void heads_that_are_none(void **state) {
               {"distilbert", "vocab_", "DistilBertForMaskedLM", "DistilBertModel", false},
               {"albert", "predictions.", "AlbertForMaskedLM", "AlbertModel", false},
               {"llama", "lm_head.", "LlamaForCausalLM", "LlamaModel", false},
-              {"llama", "lm_head.", "LlamaForCausalLM", NULL, true}, /* it has lost its head */
+              {"llama", "lm_head.", "LlamaForCausalLM", NULL, true}, /* the names are of a model with a head */
               {"bert", "cls.predictions.transform.dense.", "BertForMaskedLM", NULL, false}};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_net *nets[2] = {NULL, NULL};
@@ -743,7 +744,7 @@ static void heads_that_are_none(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* RoBERTa's head of a masked language model has GELU, the others' has the activation of the layers. */
+/* The head of a masked language model has GELU in RoBERTa, and the activation of the layers in other families. */
 static void activation_of_the_head(void **state) {
   (void)state;
   static const struct {
@@ -769,7 +770,7 @@ static void activation_of_the_head(void **state) {
   }
 }
 
-/* GPT-2 with scores that layer i divides by i + 1: what runs, and what is told of it. */
+/* GPT-2 whose layer i divides its scores by i + 1: the scale of the nodes, and the one that the model reports. */
 static void scores_scaled_by_layer(void **state) {
   (void)state;
   form f = {.dtype = VKF_F32};

@@ -1,7 +1,7 @@
-/* The plans of every golden folder, run by the scalar path, against what PyTorch computed: all states, attentions and
- * logits of a full pass, and the logits of cached steps. Capacities are larger than the sizes, so strides are tried.
- * The same folders are rewritten in other forms (heads not tied, embeddings apart, sinusoids stored, biases of zeros):
- * the numbers stay. */
+/* Compares the plans of golden folders, run on the scalar path, with what PyTorch computed: all states, attentions and
+ * logits of a full pass, and the logits of cached steps. Capacities are larger than the sizes, so a wrong stride shows.
+ * Some folders are also rewritten in other forms (head not tied, separate embeddings, stored sinusoids, biases of
+ * zeros), which must give the same numbers. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <setjmp.h>
@@ -43,7 +43,7 @@ typedef struct model {
   side encode, decode;
   vkf_sizes sizes; /* of the full pass */
   const int32_t *mask, *source, *target;
-  double tolerance; /* of the largest number of a tensor */
+  double tolerance; /* relative to the largest number of a tensor */
 } model;
 
 static void ok(vkf_status st) {
@@ -74,7 +74,7 @@ static void make_side(model *m, vkf_stage stage, vkf_sizes capacity, side *s) {
   ok(vkf_model_plan_build(m->net, &env, &request, &s->plan));
 }
 
-/* folder: what computes; NULL: the golden folder itself. */
+/* Opens the model in `folder` (NULL: in the golden folder) and the numbers that are expected of `golden`. */
 static void open_model(model *m, const char *golden, const char *folder) {
   char path[256];
   *m = (model){0};
@@ -130,12 +130,12 @@ static void write_input(model *m, side *s, vkf_input input, const vkf_dims *dims
   if (slot != VKF_NO_SLOT) ok(m->backend->table->write(s->program, slot, dims, data));
 }
 
-/* The mask of the source at capacity strides; what lies beyond is garbage that nothing may read. */
+/* Writes the mask of the source with the strides of the capacity. The rest is garbage that nothing may read. */
 static void write_mask(model *m, side *s, const vkf_dims *dims) {
   uint32_t slot = vkf_plan_find_index(s->plan, VKF_SLOT_INPUT, VKF_INPUT_MASK);
   if (slot == VKF_NO_SLOT) return;
   const vkf_sizes *z = &m->sizes;
-  if (s == &m->encode) { /* of packed rows */
+  if (s == &m->encode) { /* its rows are packed */
     write_input(m, s, VKF_INPUT_MASK, dims, m->mask);
     return;
   }
@@ -147,7 +147,7 @@ static void write_mask(model *m, side *s, const vkf_dims *dims) {
   free(wide);
 }
 
-/* The rectangle as a packed batch: pads are rows that the mask takes out. */
+/* Writes the spans of the rectangle as a packed batch. Its pads are rows, which the mask takes out. */
 static void write_spans(model *m, side *s, const vkf_dims *dims, const vkf_sizes *sizes) {
   int32_t spans[4][64][VKF_SPAN_FIELDS];
   const int32_t S = (int32_t)sizes->S, T = (int32_t)sizes->T, past = (int32_t)sizes->past;
@@ -186,7 +186,7 @@ static void run_side(model *m, side *s, bool is_target, vkf_sizes sizes, const i
   free(positions);
 }
 
-/* The last axis of row `row` of the output against the expected numbers. */
+/* Returns the largest error of n numbers. */
 static double compare_row(const float *got, const float *expected, size_t n) {
   double worst = 0;
   for (size_t i = 0; i < n; i++) {
@@ -196,8 +196,8 @@ static double compare_row(const float *got, const float *expected, size_t n) {
   return worst;
 }
 
-/* Every expected tensor of floats is an output under its name, or under its other name. Rows of padding tokens of the
- * source are left out of the comparison. */
+/* Compares the outputs with the expected tensors of their names and second names, and returns how many there were. Rows
+ * of the source's pads are left out. */
 static size_t compare_side(model *m, side *s, bool is_source) {
   vkf_sizes sizes = m->sizes;
   vkf_dims dims = vkf_dims_make(&sizes);
@@ -210,7 +210,7 @@ static size_t compare_side(model *m, side *s, bool is_source) {
     const char *names[2] = {name, vkf_model_second_name(m->net, name)};
     for (int k = 0; k < 2; k++) {
       const vkf_file_tensor *t = names[k] ? vkf_file_tensors_find(m->expected, names[k]) : NULL;
-      if (t == NULL) continue; /* not every oracle has attentions */
+      if (t == NULL) continue; /* not every golden folder has attentions */
       const float *expected = t->data;
       size_t width = t->shape[t->rank - 1], length = t->shape[t->rank - 2], rows = t->n_elements / width;
       double largest = 0, worst = 0;
@@ -289,14 +289,15 @@ static void golden(void **state) {
 
 /* ---- rewritten folders ------------------------------------------------------------------------------------------- */
 
-/* A tensor that is added: the numbers of another one, or these. */
+/* A tensor to add, with the numbers of `copy_of` or, if that is NULL, with `data`. */
 typedef struct addition {
   const char *name, *copy_of;
   float *data;
   size_t rank, shape[2];
 } addition;
 
-/* One form of a golden folder: a word of its config.json replaced, a tensor left out, others added. */
+/* Writes a golden folder with the first `from` of its config.json replaced by `to`, without the tensor `drop` (NULL:
+ * with all), and with others added. */
 static void put_form(const char *folder, const char *golden_name, const char *from, const char *to, const char *drop,
                      const addition *additions, size_t n_additions) {
   char path[256];
@@ -380,7 +381,7 @@ static void rewritten(void **state) {
   vkf_model_sinusoids(VKF_POSITION_INTERLEAVED, 64, 32, sines);
   FORM("transformer-block-plain", "\"sinusoidal\"", "\"learned\"", NULL,
        {"positions.weight", NULL, sines, 2, {64, 32}});
-  /* A head that the golden folder does not have: the states stay, and the plan has logits as well. */
+  /* A head that the golden folder does not have: the states stay the same, and the plan has logits, too. */
   FORM("transformer-block-plain", "\"lm_head\": false", "\"lm_head\": true", NULL,
        {"lm_head.weight", "embed.weight", NULL, 0, {0}}, {"lm_head.bias", NULL, zeros, 1, {50, 0}});
   assert_int_equal(folder_remove(folder, "config.json", "model.safetensors"), 0);

@@ -1,5 +1,5 @@
-/* Folders of random weights: of each golden configuration the tensors that its model.safetensors has, by name and
- * shape, so that what we make is compared with what transformers writes; the numbers; and what is refused. */
+/* Folders of random weights. For each golden configuration, the tensors must have the names and shapes of its
+ * model.safetensors, which transformers wrote. Also: the numbers, and what is refused. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -38,7 +38,7 @@ static void empty(const char *dir) {
   unlink(join(dir, "model.safetensors", path));
 }
 
-/* Files and folders in `dir`. */
+/* Returns the number of files and folders in `dir`. */
 static int count(const char *dir) {
   int n = -2;
   DIR *d = opendir(dir);
@@ -94,7 +94,7 @@ static void check_family(const char *golden) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-static const char *within; /* GOLDEN, what is_model() looks for: "" or "families/" */
+static const char *within; /* the folder of GOLDEN in which is_model() looks: "" or "families/" */
 
 static int is_model(const struct dirent *entry) {
   char path[512];
@@ -131,7 +131,8 @@ static void make(vkf_env *env, uint64_t seed, vkf_dtype dtype, vkf_file_tensors 
   ok(env, vkf_file_tensors_open(env, folder, out));
 }
 
-/* Mean 0 and deviation 0.02, initializer_range, within 5 standard errors; the scales of norms are 1. */
+/* The mean is 0 and the deviation 0.02 (initializer_range), within 5 standard errors; the scales of norms are 1. BF16
+ * has the same numbers, rounded. The seed decides the numbers. */
 static void test_numbers(void **state) {
   (void)state;
   static float table[160 * 64], again[160 * 64], scale[64];
@@ -172,7 +173,7 @@ static void test_numbers(void **state) {
   empty(folder);
 }
 
-/* Norms that add to the stored scales have scales of 1. */
+/* Gemma's norms add 1 to the stored scales: the scales that are read must be 1. */
 static void test_norms_that_add(void **state) {
   (void)state;
   vkf_env env;
@@ -239,7 +240,7 @@ static int stop_early(void *user, uint64_t done, uint64_t all) {
   return 2 * done > all;
 }
 
-/* A folder that was not finished is not there. */
+/* If making a folder is stopped or fails, no folder is left. */
 static void test_whole_or_nothing(void **state) {
   (void)state;
   vkf_env env;

@@ -1,4 +1,4 @@
-/* Model folders: what opens, and what every wrong config.json and model.safetensors is told. */
+/* Model folders: what opens, and the message for each wrong config.json or model.safetensors. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <setjmp.h>
@@ -45,7 +45,7 @@ static int remove_folder(void **state) {
   return folder_remove(folder, "config.json", "model.safetensors");
 }
 
-/* config.json of a golden folder with the first `from` replaced by `to`; NULL: as it is. */
+/* Writes config.json of a golden folder with the first `from` replaced by `to`. from NULL: as it is. */
 static void put_config(const char *golden, const char *from, const char *to) {
   char path[256];
   vkf_file_map map;
@@ -66,12 +66,12 @@ static void put_config(const char *golden, const char *from, const char *to) {
   vkf_file_map_close(&map);
 }
 
-/* What is done to the tensors of a golden folder on their way. */
+/* What put_tensors() changes in the tensors of a golden folder. */
 typedef struct change {
   const char *drop;      /* this tensor is left out */
   const char *transpose; /* this one gets its two extents swapped, or a 1 in front */
   const char *retype;    /* this one becomes I32 */
-  const char *from, *to; /* this one is written as well under another name */
+  const char *from, *to; /* `from` is also written under the name `to` */
   bool moved;            /* and not under its own */
 } change;
 
@@ -104,7 +104,7 @@ static void put_tensors(const char *golden, const change *c) {
   vkf_file_tensors_close(&tensors);
 }
 
-/* The folder is refused; the message has all these parts. */
+/* Checks that the folder is refused and that the message has all these parts. */
 static void refused(vkf_status expected, const char *const *parts, size_t n) {
   vkf_net *net = NULL;
   vkf_env_clear(&env);
@@ -166,12 +166,12 @@ static void golden_folders(void **state) {
   }
 }
 
-/* Queries, keys and values come out as one matrix; rows of a packed tensor as two weights. */
+/* Queries, keys and values become one matrix; the rows of a packed tensor become two weights. */
 static void weights_are_put_together(void **state) {
   (void)state;
   static const struct {
     const char *name, *weight, *tensor;
-    size_t first, n, at; /* the tensor's numbers [first, first + n) stand at `at` */
+    size_t first, n, at; /* the tensor's numbers [first, first + n) are at `at` in the weight */
   } rows[] = {
       {"marian", "encoder.0.self.qkv.weight", "model.encoder.layers.0.self_attn.k_proj.weight", 0, 4096, 4096},
       {"marian", "encoder.0.self.qkv.bias", "model.encoder.layers.0.self_attn.v_proj.bias", 0, 64, 128},
@@ -259,7 +259,8 @@ static void refused_tensors(void **state) {
   put_tensors("marian", &(change){.drop = "model.shared.weight"});
   REFUSED(VKF_ERROR_FORMAT, "model.shared.weight");
 
-  /* The same tensor under another number of layers, heads apart: the config decides what must be there. */
+  /* The same tensors with another number of layers, and with a head that is not tied: config.json decides which tensors
+   * must be there. */
   put_config("transformer-preln-gelu", "\"num_decoder_layers\": 2", "\"num_decoder_layers\": 3");
   put_tensors("transformer-preln-gelu", &(change){0});
   REFUSED(VKF_ERROR_FORMAT, "core.decoder.layers.2.self_attn.in_proj_weight");
@@ -267,7 +268,7 @@ static void refused_tensors(void **state) {
   REFUSED(VKF_ERROR_FORMAT, "lm_head.weight");
 }
 
-/* Two numbers for one thing, and layers that nothing computes. */
+/* Two keys for the same number that differ, and stored layers that nothing computes. */
 static void contradictions_are_refused(void **state) {
   (void)state;
   put_tensors("marian", &(change){0});
@@ -294,7 +295,7 @@ static void unused_tensors_are_listed(void **state) {
   assert_string_equal(info->unused[0], "nobody.bias");
   assert_int_equal(info->n_parameters, 336104);
   vkf_model_net_close(&net);
-  /* A bias that config.json does not ask for. */
+  /* Biases that config.json does not ask for. */
   put_config("transformer-preln-gelu", "\"norm_first\": true", "\"norm_first\": true, \"ffn_bias\": false");
   put_tensors("transformer-preln-gelu", &(change){0});
   net = open_ok(folder);
@@ -327,7 +328,7 @@ static void tied_and_optional_tensors(void **state) {
   net = open_ok(folder);
   assert_int_equal(vkf_model_net_info(net)->n_parameters, 177174 + 150 * 64);
   vkf_model_net_close(&net);
-  /* Embeddings apart. */
+  /* Not shared: each stack must have its embeddings. */
   put_config("marian", "\"share_encoder_decoder_embeddings\": true", "\"share_encoder_decoder_embeddings\": false");
   put_tensors("marian", &(change){0});
   REFUSED(VKF_ERROR_FORMAT, "model.encoder.embed_tokens.weight");

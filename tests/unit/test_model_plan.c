@@ -1,4 +1,5 @@
-/* Plans: blocks, names, fusions, caches and inputs by request; sinusoids by the worked example; refusals. */
+/* Plans: the blocks, names, fusions, caches and inputs of each request, and requests that are refused. Sinusoids are
+ * compared with a worked example. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +45,7 @@ static const vkf_node *node_named(const vkf_plan *plan, const char *name) {
   return NULL;
 }
 
-/* The names of the blocks, or the outputs in the order of the slots, with blanks between them. */
+/* Checks the names of the blocks, with blanks between them, and that the blocks have every node once. */
 static void expect_blocks(const vkf_plan *plan, const char *expected) {
   char names[1024] = "";
   uint32_t next = 0;
@@ -59,6 +60,7 @@ static void expect_blocks(const vkf_plan *plan, const char *expected) {
   assert_string_equal(names, expected);
 }
 
+/* Checks the outputs in the order of the slots, with blanks between them. */
 static void expect_outputs(const vkf_plan *plan, const char *expected) {
   char names[1024] = "";
   for (uint32_t i = 0; i < plan->n_slots; i++) {
@@ -233,7 +235,7 @@ static void candidates(void **state) {
   vkf_model_net_close(&net);
 }
 
-/* A layer of a step is eight dispatches; who wants to see the projections has a ninth, which turns them. */
+/* A layer of a step has eight dispatches. A request for the projections adds a ninth, which rotates them. */
 static void rotary_layers(void **state) {
   (void)state;
   vkf_net *net = open_net(GOLDEN "llama");
@@ -253,7 +255,7 @@ static void rotary_layers(void **state) {
   vkf_model_net_close(&net);
 }
 
-/* Keys and values, an encoder's too, have 16 bits by default if every matrix has no more. */
+/* Keys and values, also an encoder's, have 16 bits by default if no matrix has more. */
 static void formats_of_keys_and_values(void **state) {
   (void)state;
   static const struct {
@@ -261,7 +263,7 @@ static void formats_of_keys_and_values(void **state) {
   } rows[] = {{VKF_FORMAT_F16, VKF_FORMAT_COUNT, VKF_FORMAT_F16},  {VKF_FORMAT_BF16, VKF_FORMAT_COUNT, VKF_FORMAT_F16},
               {VKF_FORMAT_INT8, VKF_FORMAT_COUNT, VKF_FORMAT_F16}, {VKF_FORMAT_F32, VKF_FORMAT_COUNT, VKF_FORMAT_F32},
               {VKF_FORMAT_F16, VKF_FORMAT_F32, VKF_FORMAT_F32},    {VKF_FORMAT_F32, VKF_FORMAT_F16, VKF_FORMAT_F16},
-              {VKF_FORMAT_COUNT, VKF_FORMAT_COUNT, VKF_FORMAT_F32}}; /* as the file has it: in float32 */
+              {VKF_FORMAT_COUNT, VKF_FORMAT_COUNT, VKF_FORMAT_F32}}; /* as in the file: float32 */
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_net *net = open_net(GOLDEN "marian");
     assert_int_equal(vkf_model_net_store(net, rows[i].weights, rows[i].caches), rows[i].expected);
@@ -276,7 +278,8 @@ static void formats_of_keys_and_values(void **state) {
   }
 }
 
-/* One matmul for queries, keys and values; bias, activation and residual in the matmul; the norm in its place. */
+/* One matmul has queries, keys and values; bias, activation and residual are in the matmul; the norm is before or after
+ * it. */
 static void fusions(void **state) {
   (void)state;
   vkf_net *net = open_net(GOLDEN "transformer-postln-relu");
@@ -323,7 +326,7 @@ static void one_stack(void **state) {
   net = open_net(GOLDEN "transformer-lm-postln");
   vkf_plan_request decode = {.stage = VKF_STAGE_DECODE, .capacity = {0, 0, 1, 20, 0, 0}, .last_hidden_state = true};
   plan = build(net, &decode);
-  expect_blocks(plan, "embed decoder.0 decoder.1 decoder.2 decoder.3"); /* nothing is asked of the head */
+  expect_blocks(plan, "embed decoder.0 decoder.1 decoder.2 decoder.3"); /* without logits there is no head */
   expect_outputs(plan, "last_hidden_state");
   vkf_model_plan_destroy(&plan);
   decode.logits = true;
@@ -374,7 +377,7 @@ static void refused_requests(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* golden: a folder with a decoder. */
+/* *state: the name of a golden folder with a decoder. */
 static void no_allocation_is_missed(void **state) {
   char path[256];
   snprintf(path, sizeof path, GOLDEN "%s", (const char *)*state);

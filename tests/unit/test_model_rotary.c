@@ -1,5 +1,5 @@
-/* Frequencies of rotary positions with scalings. Llama 3.1's is of a real model: with the few frequencies of a small
- * one none may lie where short and long waves are blended. */
+/* Frequencies of rotary positions with scalings. That of Llama 3.1 has the numbers of a real model, because a small
+ * model has few frequencies, perhaps none in the range where short and long waves are blended. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 static const vkf_model_rotary_rules llama = {10000, 1, true, false}, phi3 = {10000, 1, false, true};
 
-/* What a config.json makes of a head. */
+/* A config.json, and the stack whose rotary positions are read from it. */
 typedef struct reading {
   vkf_env env;
   vkf_net net;
@@ -22,7 +22,7 @@ typedef struct reading {
   vkf_file_json *config;
 } reading;
 
-/* Finish it also after a failure. */
+/* Reads the rotary positions of a config.json. Call finish() even if this fails. */
 static vkf_status read_config(reading *r, const char *text, const vkf_model_rotary_rules *rules, uint32_t positions,
                               uint32_t head_width) {
   *r = (reading){.stack.key_width = head_width};
@@ -74,8 +74,8 @@ static void as_transformers_has_them(void **state) {
 typedef struct row {
   const vkf_model_rotary_rules *rules;
   const char *config;
-  double frequency, factor; /* of pair 1 of 2; of sines and cosines */
-  uint32_t positions;       /* of 64 in config.json */
+  double frequency, factor; /* frequency: of pair 1 of 2; factor: of sines and cosines */
+  uint32_t positions;       /* config.json has 64 */
 } row;
 
 static void is_computed(const row *expected) {
@@ -92,8 +92,8 @@ static void is_computed(const row *expected) {
   finish(&r);
 }
 
-/* transformers 5 wrote rope_parameters, and somebody adds what documentation of 4 says: that counts, and the base of
- * the other is not looked at. */
+/* Transformers 5 wrote rope_parameters, and somebody added rope_scaling, as the documentation of version 4 says.
+ * rope_scaling takes precedence unless it is empty, and the base of rope_parameters is then ignored. */
 static void a_scaling_goes_before_parameters(void **state) {
   (void)state;
 #define BEFORE "{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 100}, \"rope_scaling\": "
@@ -104,8 +104,8 @@ static void a_scaling_goes_before_parameters(void **state) {
   for (size_t i = 0; i < VKF_COUNT(rows); i++) is_computed(&rows[i]);
 }
 
-/* The frequencies of short texts, for as many positions as they were made for. Of Phi-3 that is a key of the model, or
- * 4096 whatever the scaling says; it calls the scaling su and yarn, too. */
+/* LongRoPE has the frequencies of short texts, for as many positions as they were made for. Phi-3 takes that number
+ * from a key of the model, else 4096, and never from the scaling. It also calls the scaling su and yarn. */
 static void longrope_has_the_original_positions(void **state) {
   (void)state;
 #define SHORT "\"short_factor\": [1, 1.5], \"long_factor\": [3, 4], \"original_max_position_embeddings\": 32"

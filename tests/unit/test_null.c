@@ -1,7 +1,6 @@
-/* Each public function with NULL as each of its pointers in turn: an error, or nothing, as the header says.
- *
- * The table has a row for every VKF_API of include/vkformer; the test compares it with the headers.
- */
+/* Calls each public function with NULL for each of its pointers in turn. Unless the header allows NULL, it must return
+ * an error or do nothing. The table has a row for every VKF_API of include/vkformer; a test compares it with the
+ * headers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,12 +69,12 @@ static void on_problem(void *user, const char *problem) {
 
 static int at; /* which pointer is NULL */
 #define P(i, pointer) (at == (i) ? NULL : (pointer))
-/* What a function without a status gave. */
+/* For functions without a status. GAVE: VKF_OK if it returned something; NO_OP: it returns nothing. */
 #define GAVE(something) ((something) ? VKF_OK : VKF_ERROR_ARGUMENT)
 #define NO_OP(call) ((call), VKF_ERROR_ARGUMENT)
 
-/* A row: the function, how many pointers it takes (user data apart), those that may be NULL, as bits, and a call. A
- * call with NULL where it may be is VKF_OK. */
+/* A row: the function, the number of its pointers (without user data), a bit for each that may be NULL, and a call,
+ * which must return VKF_OK if NULL is allowed, and else an error. */
 #define FUNCTIONS(X)                                                                                                   \
   X(vkf_core_count, 0, 0, GAVE(vkf_core_count() > 0))                                                                  \
   X(vkf_version, 0, 0, GAVE(vkf_version()))                                                                            \
@@ -189,7 +188,7 @@ static int at; /* which pointer is NULL */
   X(vkf_device_import_times, 2, 0, vkf_device_import_times(P(0, device), P(1, written), NULL))                         \
   X(vkf_device_bench, 2, 0, vkf_device_bench(P(0, device), P(1, "matmul:1,8,8"), NULL, NULL, NULL))
 
-/* What calls make. */
+/* What the calls create or fill. */
 static struct {
   vkf_context *context;
   vkf_device *device;
@@ -258,7 +257,7 @@ static bool has_row(const char *name, size_t n) {
   return false;
 }
 
-/* The functions of a header, each of which has a row. */
+/* Returns the number of functions in a header; each must have a row. */
 static size_t count_functions(const char *path) {
   vkf_result *header = NULL;
   size_t n = 0;

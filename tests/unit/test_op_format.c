@@ -29,7 +29,7 @@ static void names(void **state) {
   assert_string_equal(vkf_format_names(true, text, sizeof text), "f32 or f16");
 }
 
-/* No number is further from its stored one than the table says, and storing it again changes nothing. */
+/* A stored number differs from the original by no more than the table says, and storing it again changes nothing. */
 static void rounding_is_within_the_unit(void **state) {
   (void)state;
   vkf_env env;
@@ -58,7 +58,7 @@ static void rounding_is_within_the_unit(void **state) {
   }
 }
 
-/* The middle between two neighbours goes to the even one. */
+/* A number halfway between two neighbours is rounded to the even one. */
 static void halfway_goes_to_even(void **state) {
   (void)state;
   vkf_env env;
@@ -75,8 +75,8 @@ static void halfway_goes_to_even(void **state) {
   for (int i = 0; i < 6; i++) assert_true(int8[i] == int8_want[i]);
 }
 
-/* int8 in vector loops: the same whole numbers as nearbyint() of the quotient in double, at and beside every middle, at
- * every place of a block. */
+/* The vector loops of int8 give the same integers as nearbyint() of the quotient in double: halfway between integers,
+ * next to halfway, and at every place of a block. */
 static void int8_rounds_as_nearbyint(void **state) {
   (void)state;
   enum { MIDDLES = 254, NEAR = 5, MANY = MIDDLES * NEAR + 700 };
@@ -104,7 +104,7 @@ static float float_of(uint32_t bits) {
   return value;
 }
 
-/* Whether a number is held is decided on its bits: as storing it says, at every exponent and around every limit. */
+/* vkf_format_holds() looks at the bits of a number. Around every limit it must agree with what encoding keeps. */
 static void what_is_held_is_what_storing_keeps(void **state) {
   (void)state;
   for (uint32_t format = 0; format < VKF_FORMAT_COUNT; format++) {
@@ -127,7 +127,7 @@ static void what_is_held_is_what_storing_keeps(void **state) {
   }
 }
 
-/* Packing encodes rows that were not rounded before; the scalar path rounds them. */
+/* Packing encodes rows that were not rounded; the scalar path rounds them first. The elements must be the same. */
 static void rounding_first_changes_no_element(void **state) {
   (void)state;
   for (uint32_t format = 0; format < VKF_FORMAT_COUNT; format++) {
@@ -165,7 +165,7 @@ static void out_of_range_is_refused(void **state) {
   refused(VKF_FORMAT_INT8, NAN, "finite numbers");
 }
 
-/* What the format can hold is kept: infinities, NaN, the sign of zero, the largest number. */
+/* f16 and bf16 keep infinities, NaN, the sign of zero and the largest number. */
 static void special_values_are_kept(void **state) {
   (void)state;
   vkf_env env;
@@ -178,7 +178,7 @@ static void special_values_are_kept(void **state) {
   }
 }
 
-/* A cache has no infinity: it would only take a key out. */
+/* A cache of f16 turns infinity into NaN, because an infinite score would only take a key out. */
 static void caches_keep_no_infinity(void **state) {
   (void)state;
   assert_true(vkf_format_cached(VKF_FORMAT_F16, 65519) == 65504);

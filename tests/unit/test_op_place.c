@@ -1,5 +1,5 @@
-/* The memory plan: random plans, in which slots that live at the same time never share a byte, nor the scratch memory
- * of a node with what lives then. */
+/* The memory plan. In random plans, slots that live at the same time must not share a byte, and the scratch memory of a
+ * node must not share one with a slot that lives at that node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +55,8 @@ static bool touches(const vkf_node *node, uint32_t slot) {
   return node->out[0] == slot || node->out[1] == slot;
 }
 
-/* Alive from the first node that touches it to the last; pinned or untouched: always. */
+/* Whether a slot is alive at a node: from the first node that touches it to the last; always, if it is pinned, an
+ * output or untouched. */
 static bool alive(const random_plan *p, uint32_t slot, uint32_t node, bool keep_all) {
   if (keep_all || p->placements[slot].pinned || p->slots[slot].output) return true;
   bool before = false, after = false, any = false;
@@ -122,7 +123,7 @@ static void lives_never_overlap_in_memory(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* Nodes of which each reads the result of the one before it. */
+/* Each node reads the result of the one before it. */
 enum { CHAIN = 6 };
 typedef struct chain {
   vkf_plan plan;
@@ -152,7 +153,7 @@ static void a_chain_needs_two_places(void **state) {
   make_chain(&c);
   assert_int_equal(vkf_plan_place(&env, &c.plan, false, MOST, c.placements, NULL, &bytes), VKF_OK);
   assert_int_equal(bytes, 200);
-  vkf_placement scratch[CHAIN] = {[2] = {.bytes = 70}, [4] = {.bytes = 70}}; /* two nodes with the same bytes */
+  vkf_placement scratch[CHAIN] = {[2] = {.bytes = 70}, [4] = {.bytes = 70}}; /* two nodes get the same bytes */
   assert_int_equal(vkf_plan_place(&env, &c.plan, false, MOST, c.placements, scratch, &bytes), VKF_OK);
   assert_int_equal(bytes, 270);
   assert_int_equal(scratch[2].offset, scratch[4].offset);
@@ -161,8 +162,8 @@ static void a_chain_needs_two_places(void **state) {
   assert_int_equal(bytes, 300);
 }
 
-/* Two that go on with the bytes of the one before them take none, and live as one slot from its first to their last
- * node. */
+/* Slots 2 and 3 take over the bytes of the slot before them. They need none of their own, and slots 1 to 3 live as one,
+ * from the first node of slot 1 to the last of slot 3. */
 static void a_slot_takes_over_another(void **state) {
   (void)state;
   vkf_env env;
@@ -182,7 +183,7 @@ static void a_slot_takes_over_another(void **state) {
   assert_int_equal(bytes, 300);
 }
 
-/* Bytes that fill the rest of an allocation to its end stay there; one more begins the next. */
+/* Bytes that fill the rest of an allocation exactly stay there; with one byte more they go to the next. */
 static void what_fits_exactly_stays(void **state) {
   (void)state;
   static const struct {
@@ -192,7 +193,7 @@ static void what_fits_exactly_stays(void **state) {
     assert_int_equal(vkf_place_whole(rows[i].offset, rows[i].bytes, 100), rows[i].expected);
 }
 
-/* Offsets stay far from 2^64, whatever a slot asks for. */
+/* A slot of 2^62 bytes is refused, so that offsets stay far from 2^64. */
 static void too_much_is_refused(void **state) {
   (void)state;
   static random_plan p;

@@ -199,7 +199,7 @@ static void every_fault_is_named(void **state) {
   }
 }
 
-/* The shape of output o that the op's rule gives. */
+/* Finds the shape and type of output o by the op's rule. */
 static vkf_status output_shape(vkf_env *env, const vkf_plan *plan, const vkf_node *node, uint32_t o, uint32_t *rank,
                                vkf_extent extent[VKF_MAX_SLOT_RANK], vkf_dtype *dtype) {
   vkf_op_shapes all;
@@ -253,7 +253,7 @@ static void attention_parameters_are_checked(void **state) {
   assert_string_equal(p.env.message, "node a: a window of 2 keys needs a causal mask");
 }
 
-/* Attention's flops do not depend on the number of heads; causal ones are about half. */
+/* The flops of attention do not depend on the number of heads; causal attention has about half. */
 static void costs_are_counted(void **state) {
   (void)state;
   small p;
@@ -275,7 +275,7 @@ static void costs_are_counted(void **state) {
   assert_true(flops[3] == 2.0 * 2 * 10 * 128);
 }
 
-/* stored: a format, in which a table, keys and values are. */
+/* stored: the format of a table, or of keys and values; F32: these have no slot. */
 static void expect_cost(vkf_op op, vkf_params params, vkf_format stored, double flops, double bytes) {
   small p;
   make_small(&p);
@@ -297,13 +297,13 @@ static void expect_cost(vkf_op op, vkf_params params, vkf_format stored, double 
   expect_cost(VKF_OP_##NAME, (vkf_params){.name = {__VA_ARGS__}}, VKF_FORMAT_##FORMAT, flops, bytes)
 #define COST(NAME, name, flops, bytes, ...) COST_IN(F32, NAME, name, flops, bytes, __VA_ARGS__)
 
-/* By hand: 2 sequences of 4 tokens, 6 of 3 behind 5. Operands that are not there cost nothing. */
+/* Costs counted by hand, for 2 sequences of 4 tokens and 6 of 3 tokens after 5. Missing operands cost nothing. */
 static void costs_of_every_op(void **state) {
   (void)state;
 #define CACHED                                                                                                        \
   .seqs = VKF_DIM_R, .queries = VKF_DIM_T, .keys = VKF_DIM_KEYS, .past = VKF_DIM_PAST, .n_heads = 2, .n_kv_heads = 1, \
   .key_width = 4, .value_width = 2, .causal = true
-  /* 6 + 7 + 8 keys are seen, with a window of 4 three times 4 */
+  /* the queries see 6 + 7 + 8 keys, or 3 times 4 with a window of 4 */
   COST(ATTENTION, attention, 2 * 12 * 21 * 6, 4 * (36 * 6 + 48 * 6), CACHED, .shared = VKF_DIM_ONE);
   COST(ATTENTION, attention, 2 * 12 * 12 * 6, 4 * (36 * 6 + 48 * 6), CACHED, .shared = VKF_DIM_ONE, .window = 4);
   COST(ATTENTION, attention, 2 * 12 * 21 * 6, 4 * (36 * 6 + 16 * 6), CACHED, .shared = VKF_DIM_BEAMS);
@@ -336,7 +336,7 @@ static void costs_of_every_op(void **state) {
   COST(RELATIVE_BIAS, relative_bias, 0, 0, .n_heads = 2);
   small p;
   make_small(&p);
-  p.slots[1].format = VKF_FORMAT_INT8; /* a byte a number and a scale a row */
+  p.slots[1].format = VKF_FORMAT_INT8; /* a byte for each number and a scale for each row */
   const vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 2, .S = 4});
   assert_true(vkf_op_cost(&p.plan, &p.nodes[0], &dims).bytes == 4 * (8 * 8 + 6 + 8 * 6) + 6 * 8 + 4 * 6);
 }

@@ -1,19 +1,17 @@
-/* The files that the program reads and writes: pipes in a model folder do not hang it, outputs go through what stands
- * at their path, and its JSON is JSON whatever the numbers and names are.
- *
- * The rows are as in test_program.c; a command that hangs is ended after 60 seconds with exit code 124.
- */
+/* The files that the program reads and writes: a pipe in a model folder does not hang it, an output is written through
+ * a pipe, link or device at its path, and its JSON is valid whatever the numbers and names are. The rows are as in
+ * test_program.c; a command that hangs is killed after 60 seconds and has the exit code 124. */
 #include "support/documented.h"
 
 static int prepare(void **state) {
   (void)state;
-  setenv("VKF_DEVICE", "ref", 1); /* files are the same on all of them */
+  setenv("VKF_DEVICE", "ref", 1); /* files are the same on every device */
   setenv("M", VKF_SOURCE_DIR "/models/en-es", 1);
   setenv("I", VKF_SOURCE_DIR "/tests/images", 1);
   setenv("P", "timeout 60 " VKF_BINARY_DIR "/vkformer", 1);
   return program_setup(
       "cd $T && mkfifo pipe pipe.json pipe.comp pipe.png pipe.safetensors\n"
-      /* with NAME: a copy of a golden folder in which NAME is a pipe */
+      /* with FOLDER NAME GOLDEN: copies a golden folder and makes NAME a pipe */
       "with() { mkdir -p $1/$2 && rmdir $1/$2 && cp $G/$3/*.json $G/$3/model.safetensors $1 && rm -f $1/$2 && "
       "mkfifo $1/$2; }\n"
       "with f.gen generation_config.json llama && with f.config config.json llama && "
@@ -72,7 +70,7 @@ static void test_pipes_as_options(void **state) {
   };
   PROGRAM_ROWS(rows);
   static const program_row written[] = {
-      /* a pipe that somebody writes to is read */
+      /* a pipe that a process writes to is read */
       {"cat $T/near.json > $T/pipe.json & sleep 0.2; $P op matmul -i $T/pipe.json -o $T/sum.json && cat $T/sum.json", 0,
        "3.0", ""},
   };
@@ -81,8 +79,8 @@ static void test_pipes_as_options(void **state) {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Through a pipe, a link and a device, with the mode that a file has; `what` says how a command writes, with %s for the
- * path, and `piece` is in what it writes. */
+/* Writes through a pipe, links, descriptors and a device; a file keeps its mode. `what` is the command, with %s for the
+ * path; what it writes must contain `piece`. */
 static void check_output(const char *what, const char *piece) {
   char command[1024], script[2048];
   struct {
@@ -140,7 +138,7 @@ static void test_profiles(void **state) {
   check_output("$P translate 'I am here.' --profile=%s", "traceEvents");
 }
 
-/* With "-" nothing but the file goes to standard output; a name that is empty is none. */
+/* With "-" only the file goes to standard output. An empty name is refused. */
 static void test_names(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -148,7 +146,7 @@ static void test_names(void **state) {
        ""},
       {"$P op matmul -i $T/near.json -o ''", 2, "", "--outputs: expected a name, found ''"},
       {"$P init $T/texts.json -o ''", 2, "", "--output: expected a name, found ''"},
-      /* nothing is translated first */
+      /* refused before anything is translated */
       {"$P translate a --profile=$T/nosuch/trace.json", 4, "", "nosuch/trace.json: cannot be written: No such file"},
       {"$P translate a --profile=", 2, "", "--profile: expected a name, found ''"},
       {"$P run $T/f.vit --image '' -o $T/o", 2, "", "--image: expected a name, found ''"},
@@ -159,7 +157,7 @@ static void test_names(void **state) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* Numbers that JSON has none for, and names that are no UTF-8. */
+/* Numbers that JSON does not have, and names that are not UTF-8. */
 static void test_json(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -227,7 +225,8 @@ static void test_byte_order_marks(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-/* Arrays as JSON, in and out, by every command that takes arrays; what is not named so is said to be JSON. */
+/* Every command that takes arrays reads and writes them as JSON. JSON in a file of another name is refused, and the
+ * message says that it is JSON. */
 static void test_arrays_as_json(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -238,7 +237,7 @@ static void test_arrays_as_json(void **state) {
        "  \"format\": \"vkformer-arrays/1\",\n1\n", ""},
       {"$P generate $M -i $T/ids.json -o $T/seq.json --max-new-tokens 2 && grep -c '\"sequences\": \\[' $T/seq.json", 0,
        "1\n", ""},
-      /* what one command wrote another one reads */
+      /* one command reads what another one wrote */
       {"echo '{\"x\": [[1, 2]]}' > $T/x.json && $P op softmax -i $T/x.json -o "
        "$T/s.json && sed 's/\"out\"/\"x\"/' $T/s.json > $T/s2.json && $P op softmax -i $T/s2.json -o $T/s3.json",
        0, "", NULL},
@@ -255,7 +254,7 @@ static void test_arrays_as_json(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-/* A text is the ids that `tokenize` tells; behind an encoder the target is the id that it begins with. */
+/* `run --text` takes the ids that `tokenize` prints. After an encoder, the target is the start id. */
 static void test_run_on_texts(void **state) {
   (void)state;
   static const program_row rows[] = {

@@ -1,4 +1,4 @@
-/* What the parameters of attention share or reorder gives the same bits as keys and values written out in full. */
+/* Keys and values that attention's parameters share or reorder give the same bits as those written out in full. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,7 +84,7 @@ static void beams_share_their_sentence(void **state) {
   assert_memory_equal(shared, repeated, sizeof(shared));
 }
 
-/* Scores 1 and 3, capped to 2, behind which a bias comes that the cap does not touch: by its formula. */
+/* Scores of 1 and 3 with a soft cap of 2, and then a bias, which is not capped. Compared with the formula. */
 static void a_soft_cap_is_before_the_bias(void **state) {
   (void)state;
   float x[] = {1}, keys[] = {1, 3}, values[] = {0, 1}, bias[] = {10, 9}, out;
@@ -108,7 +108,7 @@ static void a_soft_cap_is_before_the_bias(void **state) {
   }
 }
 
-/* Caches that stay where they are, read through a table, equal caches that were moved. */
+/* Caches that are read through a table of ancestors give the same bits as caches that were moved. */
 static void ancestry_equals_moved_caches(void **state) {
   (void)state;
   static float moved_k[R][H][S][K], moved_v[R][H][S][V];
@@ -136,7 +136,7 @@ static void ancestry_equals_moved_caches(void **state) {
   assert_string_equal(env.message, "node a: ancestor 6 of row 1, expected 0 to 5");
 }
 
-/* A head attends alone as it does among others. */
+/* A head has the same bits alone as among others. */
 static void heads_do_not_see_each_other(void **state) {
   (void)state;
   float all[R * T][H * V], one[R * T][V];
@@ -162,7 +162,7 @@ static void heads_do_not_see_each_other(void **state) {
   }
 }
 
-/* A span may name no row, key or slot that is not there, and an append needs its rows among its keys. */
+/* A span must name rows, keys and slots that exist. In causal attention its queries must be among its keys. */
 static void spans_that_lead_out_are_refused(void **state) {
   (void)state;
   enum { N = 10 };
@@ -202,7 +202,7 @@ static void spans_that_lead_out_are_refused(void **state) {
     if (!strstr(env.message, "node a: span 4: ") || !strstr(env.message, rows[i].words))
       fail_msg("expected \"%s\", found \"%s\"", rows[i].words, env.message);
   }
-  vkf_env_clear(&env); /* of causal attention the queries are among the keys */
+  vkf_env_clear(&env); /* in causal attention the queries are among the keys */
   int32_t spans[1][VKF_SPAN_FIELDS] = {{0, T, S - 1, S, 0, 0}};
   params.attention.causal = true;
   dims = vkf_dims_make(&(vkf_sizes){.B = B, .S = S, .R = 1, .T = T});

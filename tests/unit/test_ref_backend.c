@@ -1,4 +1,4 @@
-/* The backend "ref": a decoder's attention through caches, what crosses the seam, and memory that fails. */
+/* The backend "ref": a decoder's attention over caches, what crosses the seam, and allocations that fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,7 +91,7 @@ static const vkf_weight_info infos[] = {{"table", 2, {9, 3 * D}, VKF_WEIGHT_TABL
 static const vkf_weight_source source = {.n_weights = 1, .infos = infos, .load = load};
 static const int32_t tokens[R][LENGTH] = {{0, 4, 8, 2, 2, 7}, {5, 1, 3, 3, 6, 0}};
 
-/* The whole length at once, or a token a step: out [R][LENGTH][D]. */
+/* Decodes all tokens, `step` at a time, into out [R][LENGTH][D]. */
 static vkf_status decode(vkf_env *env, uint32_t step, float out[R][LENGTH][D]) {
   decoder d;
   vkf_backend *backend = NULL;
@@ -128,7 +128,7 @@ done:
   return st;
 }
 
-/* A cached step gives the same bits as the masked pass over everything. */
+/* Cached steps give the same bits as one masked pass over all tokens. */
 static void cached_steps_equal_the_full_pass(void **state) {
   (void)state;
   vkf_env env;
@@ -159,7 +159,7 @@ static void every_allocation_may_fail(void **state) {
   }
 }
 
-/* Caches have capacity strides: dense at actual sizes when read, at capacity when written. */
+/* Caches have capacity strides: write() takes them at capacity, read() gives the actual sizes without gaps. */
 static void what_crosses_the_seam(void **state) {
   (void)state;
   vkf_env env;
@@ -209,7 +209,7 @@ static void what_crosses_the_seam(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* Of a matrix at capacity strides nothing is read behind what the sizes cover: data may end there. */
+/* write() reads at capacity strides, but nothing beyond the actual sizes: the caller's data may end there. */
 static void data_may_end_with_the_sizes(void **state) {
   (void)state;
   enum { ROWS = 3, WIDTH = 8 };

@@ -1,5 +1,5 @@
-/* The derived bounds against float32 as a device computes it: never exceeded, not loose, and exceeded by real faults.
- */
+/* The derived bounds, compared with float32 as a device computes it: it stays within them, they are not loose, and real
+ * faults exceed them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static float sign_of_bits(float x) {
   return (bits ^ bits >> 7) & 1 ? 1.0f : -1.0f;
 }
 
-/* Up to 3 + 2|x| ulp away from exp, as Vulkan allows. */
+/* exp with an error of up to 3 + 2|x| ulp, as Vulkan allows. */
 static float worst_exp(float x) {
   double off = 0x1p-24 * (3 + 2 * fabs((double)x)); /* in the middle of a binade: an ulp is 2^-24 .. 2^-23 of it */
   return (float)(exp((double)x) * (1 + (double)sign_of_bits(x) * 0.98 * off));
@@ -41,7 +41,7 @@ typedef struct result {
   size_t n;
 } result;
 
-/* Runs the reference; y, exact and bound are filled. */
+/* Runs the reference, which fills y, exact and bound. Call finish(). */
 static result compare_call(vkf_call *call, const vkf_rounding *rounding) {
   result r = {.n = vkf_view_elements(&call->out[0])};
   r.y = calloc(r.n, sizeof(float));
@@ -75,7 +75,7 @@ static float *random_floats(size_t n, uint64_t stream, double mean, double sigma
   return x;
 }
 
-/* Positive numbers that all round the same way as often as not. */
+/* Numbers from 0.5 to 1, whose products all have the same sign. */
 static float *positive_floats(size_t n, uint64_t stream) {
   float *x = calloc(n, sizeof(*x));
   for (size_t i = 0; i < n; i++) x[i] = (float)(0.5 + vkf_rng_unit(7, stream, i) / 2);
@@ -86,7 +86,7 @@ static float *positive_floats(size_t n, uint64_t stream) {
 
 enum { M = 12, N = 20 };
 
-/* Partial sums that take `together` products in turns, in float32. */
+/* Returns a sum of products in float32, made of `partial` sums that take `together` products in turns. */
 static float float_sums(const float *x, const float *w, uint32_t k, uint32_t partial, uint32_t together) {
   float total = 0;
   for (uint32_t p = 0; p < partial; p++) {
@@ -102,7 +102,7 @@ static float float_dot(const float *x, const float *w, uint32_t k, uint32_t part
   return float_sums(x, w, k, partial, 1);
 }
 
-/* As shaders/shared/functions.h has it. */
+/* tanh as in shaders/shared/functions.h. */
 static float float_tanh(float x, float (*exp_of)(float)) {
   static const float p[] = {0.0214706827f, -0.0539334677f, 0.133332253f, -0.333333313f};
   const float e = exp_of(-2 * fabsf(x)), s = x * x;
@@ -148,7 +148,7 @@ static vkf_call matmul_call(const float *x, const float *w, const float *bias, c
   return call;
 }
 
-/* The largest err/bound of the float32 computation. */
+/* Returns the largest err/bound of the float32 computation. */
 static double matmul_ratio(uint32_t k, bool one_sign, vkf_activation act, uint32_t partial, double sigma) {
   float *x = one_sign ? positive_floats(M * k, 1) : random_floats(M * k, 1, 0, sigma);
   float *w = one_sign ? positive_floats(N * k, 2) : random_floats(N * k, 2, 0, 1);
@@ -171,7 +171,7 @@ static double matmul_ratio(uint32_t k, bool one_sign, vkf_activation act, uint32
   return ratio;
 }
 
-/* Many products are found by all cores: the same numbers as row by row, which one finds. */
+/* All cores share the work on many products. The numbers are the same as row by row, which one core computes. */
 static void many_products_are_shared_out(void **state) {
   (void)state;
   enum { K = 70000 };
@@ -218,8 +218,8 @@ static void matmul_in_float_is_within_its_bound(void **state) {
   }
 }
 
-/* x rounded to f16 by halves(), sums cut off after 24 bits: what the bound of cooperative matrices allows for, and not
- * much more. */
+/* Returns err/bound of float32 sums whose x is rounded by dropped_bits bits (13: to f16, without subnormal numbers).
+ * The bound is that of cooperative matrices. */
 static double rounded_ratio(float scale_of_x, uint32_t dropped_bits) {
   enum { K = 64 };
   float *x = random_floats(M * K, 1, 0, scale_of_x), *w = random_floats(N * K, 2, 0, 1);
@@ -266,7 +266,7 @@ static void matmul_bound_is_not_loose(void **state) {
   assert_true(matmul_ratio(2048, true, VKF_ACT_NONE, 32, 1) >= 0.01);
 }
 
-/* Half-integers with a weight of 1: the sum is exact, so the bound is that of the activation alone. */
+/* One product of an integer and half an integer: the sum is exact, so the bound is that of the activation alone. */
 static void activations_are_within_their_bound(void **state) {
   (void)state;
   for (int act = VKF_ACT_GELU; act < VKF_ACT_COUNT; act++) {
@@ -287,7 +287,7 @@ static void activations_are_within_their_bound(void **state) {
   }
 }
 
-/* One sum; those of the lanes of a subgroup; splits of K; steps of 16 products of numbers in f16. */
+/* kind 0: one sum; 1: sums of the lanes of a subgroup; 2: splits of K; 3: steps of 16 products of numbers in f16. */
 static vkf_rounding kind_of_sums(uint32_t kind, uint32_t k) {
   vkf_rounding r = vulkan_rounding(1, 32);
   if (kind == 1) r.n_partial = 128, r.together = 4;
@@ -322,7 +322,7 @@ static void long_sums_are_within_their_bound(void **state) {
     }
 }
 
-/* The share of elements whose bound is exceeded when one of their products is left out. */
+/* Returns the share of elements that exceed their bound if one of their products is left out. */
 static double share_of_dropped(uint32_t k, const vkf_rounding *rounding) {
   const uint32_t n_rows = k < 1000 ? 300 : 3; /* rows of N elements */
   float *x = random_floats((size_t)n_rows * k, 1, 0, 1), *w = random_floats((size_t)N * k, 2, 0, 1);
@@ -361,7 +361,7 @@ static void a_dropped_product_is_over_the_bound(void **state) {
 
 enum { KEYS = 150, WIDTH = 24, VALUE = 10 };
 
-/* tanh of numbers of any size keeps its relative error: a soft cap c multiplies x / c by c again. */
+/* The relative error of tanh must be small for small numbers, too: a soft cap c multiplies tanh(x / c) by c. */
 static void tanh_of_small_numbers(void **state) {
   (void)state;
   const vkf_rounding rounding = vulkan_rounding(1, 1);
@@ -377,8 +377,8 @@ static void tanh_of_small_numbers(void **state) {
   assert_true(largest > 0.4);
 }
 
-/* One query after the other by the online softmax in blocks (Milakov and Gimelshein 2018). weights: what those are
- * multiplied with before they become f16; 0: they do not. */
+/* Computes one query by the online softmax in blocks (Milakov and Gimelshein 2018). weights: the factor of the weights
+ * before they are rounded to f16; 0: they are not rounded. */
 static void float_attention(const float *q, const float *k, const float *v, float scale, float softcap, uint32_t block,
                             float (*exp_of)(float), float weights, float *out) {
   float o[VALUE] = {0}, score[KEYS], top = -3.4e38f, total = 0;
@@ -407,8 +407,8 @@ static void halve(float *x, size_t n) {
   for (size_t i = 0; i < n; i++) x[i] = vkf_ref_halved(x[i]);
 }
 
-/* The largest err/bound over 30 queries; factor: a fault in the scale; good_exp: exp is known to one ulp; f16: inputs
- * and weights are rounded to it. */
+/* Returns the largest err/bound over 30 queries. factor: a fault in the scale (1: none); good_exp: exp has an error of
+ * at most one ulp; f16: inputs and weights are rounded to it. */
 static double attention_ratio_in(bool f16, double mean, double sigma, bool one_sign, uint32_t block, float factor,
                                  bool good_exp, float softcap) {
   enum { QUERIES = 30 };
@@ -448,7 +448,7 @@ static double attention_ratio(double mean, double sigma, bool one_sign, uint32_t
   return attention_ratio_in(false, mean, sigma, one_sign, block, factor, good_exp, softcap);
 }
 
-/* By cooperative matrices: most of the error is the rounding to f16, of the values and their weights above all. */
+/* As by cooperative matrices: most of the error is the rounding to f16, above all of the values and their weights. */
 static void attention_in_halves_is_within_its_bound(void **state) {
   (void)state;
   static const double sigmas[] = {0.1, 1, 3, 10, 100};
@@ -474,15 +474,15 @@ static void attention_in_float_is_within_its_bound(void **state) {
   }
 }
 
-/* Scores near 2000 that differ by little: what counts is the rounding of the scores themselves. */
+/* Scores near 2000 that differ by little: most of the error is the rounding of the scores themselves. */
 static void large_scores_are_within_their_bound(void **state) {
   (void)state;
   assert_true(attention_ratio(20, 0.1, false, 1024, 1, true, 0) <= 1);
   assert_true(attention_ratio(20, 0.1, true, 32, 1, true, 0) <= 1);
 }
 
-/* Dot products as unlucky as a device may be: every operation off by u, up for even keys and down for odd ones, whose
- * values are opposite. The weights follow, and the errors of the scores are nearly all of the bound. */
+/* The unluckiest dot products that a device may have: every operation is off by u, up for even keys and down for odd
+ * ones, whose values are opposite. The weights follow, and the errors of the scores are nearly all of the bound. */
 static void unlucky_scores_use_up_the_bound(void **state) {
   (void)state;
   enum { N_KEYS = 16, K = 64 };
@@ -503,7 +503,7 @@ static void unlucky_scores_use_up_the_bound(void **state) {
   for (int s = 0; s < N_KEYS; s++) {
     double sum = 0, off = 1 + (s % 2 ? -1 : 1) * 0.99 * 0x1p-24;
     for (int i = 0; i < K; i++) sum = (sum + (double)q[i] * (double)k[s * K + i] * off) * off;
-    weights[s] = (float)exp(sum - 1910); /* what the sum is */
+    weights[s] = (float)exp(sum - 1910); /* 1910: the exact sum */
   }
   for (int s = 0; s < N_KEYS; s++) {
     total += (double)weights[s];
@@ -546,7 +546,7 @@ static float norm_element(const float *x, uint32_t i, const float *residual) {
   return residual ? x[i] + residual[i] : x[i];
 }
 
-/* Two passes, one accumulator; fault: mean square minus squared mean. */
+/* Norm in two passes with one accumulator. fault: the variance is the mean square minus the squared mean. */
 static void float_norm(const float *x, const float *residual, const float *w, const float *b, uint32_t width, bool rms,
                        bool fault, float *y) {
   float sum = 0, squares = 0;
@@ -602,7 +602,7 @@ static void norm_in_float_is_within_its_bound(void **state) {
   assert_true(norm_ratio(64, 0, false, true, false) >= 0.01);
 }
 
-/* E[x^2] - E[x]^2 at mean 10000 and sigma 1 loses everything, and the comparison says so. */
+/* E[x^2] - E[x]^2 at mean 10000 and sigma 1 loses all digits, which must exceed the bound. */
 static void the_wrong_variance_is_over_the_bound(void **state) {
   (void)state;
   assert_true(norm_ratio(64, 10000, false, false, true) > 1);

@@ -1,5 +1,5 @@
-/* Every case of every op through the backend "ref": the result lies within its own bound, whether it is asked for by
- * the narrow rounding of ref or by that of a device; a damaged result does not; the padding around it is left alone. */
+/* Every case of every op on the scalar path: the result is within the narrow bound of ref's own rounding, a damaged
+ * result exceeds even the wider bound of a device, and the padding around the result is not written. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -126,7 +126,7 @@ static void every_case_is_within_its_bound(void **state) {
   each_case(check_itself, &narrow);
 }
 
-/* The ratio of the case with this value in the place of element i; the right one is put back. */
+/* Returns err/bound of the case with `value` as element i, and puts the right value back. */
 static double ratio_with(fixture *f, uint32_t o, size_t i, double value) {
   float *floats = f->call.out[o].data;
   int32_t *ints = f->call.out[o].data;
@@ -141,8 +141,9 @@ static double ratio_with(fixture *f, uint32_t o, size_t i, double value) {
   return j.ratio;
 }
 
-/* Element i is off by DAMAGE of the largest of the output, up and down; what is moved or whole, by the least there is.
- * Layer norm of equal numbers has the loosest bound, 1.7e-3 of its result: 1/sqrt(eps) times the error of the mean. */
+/* Moves element i up and down by DAMAGE of the largest of the output, integers and elements whose bound is 0 by the
+ * least step: all must exceed the bound. Layer norm of equal numbers has the loosest bound, 1.7e-3 of its result:
+ * 1/sqrt(eps) times the error of the mean. */
 #define DAMAGE 4e-3
 static void damage_element(fixture *f, const vkf_case *c, uint32_t o, size_t i, double largest) {
   const double exact = f->call.exact[o][i], off = largest * DAMAGE;
@@ -158,10 +159,10 @@ static void damage_element(fixture *f, const vkf_case *c, uint32_t o, size_t i, 
   if (!integer) assert_true(isinf(ratio_with(f, o, i, (double)NAN)));
 }
 
-/* The first and the last element that are written and finite. */
+/* Damages the first and the last element that are written and finite. */
 static void check_damage(fixture *f, const vkf_case *c) {
   if (c->data == VKF_DATA_OFFSET || c->data == VKF_DATA_LARGE || c->data == VKF_DATA_SPECIAL) return;
-  if (c->data == VKF_DATA_FEW) return; /* wide; one_of_few_is_missed() */
+  if (c->data == VKF_DATA_FEW) return; /* their bounds are wide; one_of_few_is_missed() checks them */
   for (uint32_t o = 0; o < VKF_MAX_OUTPUTS && f->n[o] > 0; o++) {
     size_t first = SIZE_MAX, last = 0;
     double largest = 0;
@@ -175,13 +176,13 @@ static void check_damage(fixture *f, const vkf_case *c) {
       assert_true(isinf(ratio_with(f, o, 0, 0)));
       continue;
     }
-    largest = fmax(largest, 0.01); /* the logarithm of a probability of 1 */
+    largest = fmax(largest, 0.01); /* 0 if all are logarithms of a probability of 1 */
     damage_element(f, c, o, first, largest);
     damage_element(f, c, o, last, largest);
   }
 }
 
-/* A column or key that counts is left out: what comes out then is over the bound. */
+/* Leaves out each column or key that counts, one at a time: the result must exceed the bound. */
 static void check_few(fixture *f, const vkf_case *c) {
   if (c->data != VKF_DATA_FEW) return;
   const bool keys = c->op == VKF_OP_ATTENTION || c->op == VKF_OP_ATTENTION_WEIGHTS;
@@ -224,7 +225,7 @@ static void damage_is_seen_in_every_case(void **state) {
   each_case(check_damage, &rounding);
 }
 
-/* The last product of every sum, which a kernel that ends too early leaves out. */
+/* Checks that no sum has 0 as its last product, so that a kernel that ends too early is noticed. */
 static void check_last_products(const fixture *f, const vkf_case *c) {
   const uint32_t k = c->params.matmul.k;
   const vkf_view *x = &f->call.in[VKF_MATMUL_X], *w = &f->call.in[VKF_MATMUL_W];
@@ -322,7 +323,7 @@ static void every_allocation_of_a_case_may_fail(void **state) {
   }
 }
 
-/* The case's plan on the backend gives what the op alone gives. */
+/* The last case of each op gives the same bits by its plan on the backend as by the op alone. */
 static void backend_runs_every_case(void **state) {
   (void)state;
   for (int op = 0; op < VKF_OP_COUNT; op++) {

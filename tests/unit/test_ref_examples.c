@@ -56,7 +56,7 @@ static void a_constant_row_gives_beta(void **state) {
   assert_memory_equal(y, beta, sizeof(beta));
 }
 
-/* Scores as one query against keys of width 1: the softmax of any row, by the op that everybody uses. */
+/* Computes the softmax of any row by attention: the scores are keys of width 1, and the query is 1. */
 static void softmax(const float *scores, uint32_t n, float *weights) {
   const float one = 1;
   vkf_params params = {.attention_weights = plain_attention(VKF_DIM_R, VKF_DIM_T, 1, 1, 1, 1)};
@@ -98,7 +98,7 @@ static void log_softmax_is_the_log_of_softmax(void **state) {
 
 /* ---- attention by hand ------------------------------------------------------------------------------------------- */
 
-/* X W^T */
+/* Computes X W^T of the worked example. */
 static void project(const char *name, float out[3][4]) {
   float x[3][4], w[4][4];
   worked_input("qkv", "X", *x, 12);
@@ -112,7 +112,8 @@ static void project(const char *name, float out[3][4]) {
   assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
 }
 
-/* One head, n tokens; v and mask may be NULL: without v the weights [n][n], else the output [n][width]. */
+/* Computes attention of one head over n tokens: the output [n][width] or, if v is NULL, the weights [n][n]. mask may be
+ * NULL. */
 static void attend(uint32_t n, uint32_t width, const float *q, const float *k, const float *v, const int32_t *mask,
                    bool causal, float scale, float *out) {
   vkf_params params = {.attention = plain_attention(VKF_DIM_B, VKF_DIM_S, 1, width, width, scale)};
@@ -171,7 +172,7 @@ static void causal_weights_are_lower_triangular(void **state) {
   assert_true(weights[0][0] == 1);
 }
 
-/* Query t sees keys t - window + 1 .. t; a window of one returns the values themselves. */
+/* Query t sees keys t - window + 1 .. t. */
 static void a_window_sees_the_last_keys(void **state) {
   (void)state;
   float x[5][2], weights[5][5];
@@ -192,7 +193,7 @@ static void a_window_sees_the_last_keys(void **state) {
   }
 }
 
-/* Additive -1e9, additive -inf and a 0/1 mask agree; where no key is left ours gives zeros. */
+/* Additive -1e9, additive -inf and a 0/1 mask agree. If no key is left, the output is 0. */
 static void the_three_kinds_of_mask_agree(void **state) {
   (void)state;
   float x[4][3], v[4][3], by_mask[12], by_bias[12];
@@ -237,7 +238,7 @@ static void attention_commutes_with_permutation(void **state) {
   }
 }
 
-/* numpy.random.seed(42), randn(6, 8) each. */
+/* Q and K of numpy.random.seed(42), randn(6, 8) each. */
 static void seeded_weights(void **state) {
   (void)state;
   float q[6][8], k[6][8], full[6][6], causal[6][6];
@@ -307,7 +308,7 @@ static void edits_apply_in_order(void **state) {
   assert_string_equal(env.message, "node edit: edited id 4 of row 0, expected 0 to 3");
 }
 
-/* A row of one-hot times the table is the lookup; an id outside the table is named. */
+/* The looked-up row is scaled and the position's row added. A position outside its table is named. */
 static void embed_looks_up_scales_and_adds(void **state) {
   (void)state;
   const float table[3][2] = {{1, 2}, {3, 4}, {5, 6}}, places[2][2] = {{0.5f, 0.25f}, {-1, 1}};

@@ -1,4 +1,4 @@
-/* rope, relative bias, patches and gate: what they are for, and their bounds against float32. */
+/* rope, relative bias, patches, gate and norm in groups: what they are for, and bounds compared with float32. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static void run(vkf_call *call) {
   if (vkf_ref_run(&env, call) != VKF_OK) fail_msg("%s", env.message);
 }
 
-/* The largest err/bound of `got`, n numbers, against the reference's own bounds of the call. */
+/* Returns the largest err/bound of `got`, n numbers, by the reference's results and bounds for the call. */
 static double ratio_of(const vkf_call *given, const float *got, size_t n) {
   vkf_rounding rounding = vulkan_rounding(1, 32);
   vkf_comparison j = {0};
@@ -55,7 +55,7 @@ static void make_table(float *table, uint32_t rotary, double factor) {
   }
 }
 
-/* One head of one row at a position. */
+/* Rotates one head of one row at a position. */
 static void turned(const float *x, int32_t position, vkf_rope_pairs pairs, uint32_t rotary, float *out) {
   float table[POSITIONS * K];
   make_table(table, rotary, 1);
@@ -106,7 +106,7 @@ static void scores_depend_on_distance_alone(void **state) {
   }
 }
 
-/* The two layouts are one rotation of columns in another order; what is not rotated stays to the bit. */
+/* The two layouts are the same rotation with columns in another order. Columns that are not rotated keep their bits. */
 static void layouts_agree(void **state) {
   (void)state;
   float x[K], y[K], a[K], b[K];
@@ -171,7 +171,8 @@ static void rope_in_float_is_within_its_bound(void **state) {
 
 /* ---- relative bias ----------------------------------------------------------------------------------------------- */
 
-/* Of each head the bias of each distance; attention takes it by distance, beyond the ends that of the end. */
+/* Each head has a bias for each distance. Attention takes the bias of the distance or, beyond the ends, that of the
+ * end. */
 static void bias_is_that_of_the_distance(void **state) {
   (void)state;
   enum { KEYS = 9, HEADS = 2, BUCKETS = 6, BEFORE = 3, AFTER = 2, N = BEFORE + 1 + AFTER };
@@ -223,7 +224,7 @@ static void bias_is_that_of_the_distance(void **state) {
 
 /* ---- patches ----------------------------------------------------------------------------------------------------- */
 
-/* Patches times the weight of a convolution, flattened, are the convolution with its own width as stride. */
+/* Patches times the flattened weight of a convolution are that convolution with its own width as stride. */
 static void patches_times_weight_are_a_convolution(void **state) {
   (void)state;
   enum { B = 2, C = 3, Y = 4, X = 9, PY = 2, PX = 3, N = 6, S = N + 2, COLUMNS = C * PY * PX };
@@ -275,7 +276,7 @@ static void gate_in_float_is_within_its_bound(void **state) {
 
 /* ---- norm in groups ---------------------------------------------------------------------------------------------- */
 
-/* Heads normed in one row are the heads as rows of their own, each with its weight; the rest passes to the bit. */
+/* The groups of a row are normed as if each were a row with a weight of its own. The rest of the row keeps its bits. */
 static void groups_are_rows_of_their_own(void **state) {
   (void)state;
   enum { ROWS = 3, WIDTH = 5, GROUPS = 4, REST = 3, ALL = GROUPS * WIDTH + REST };

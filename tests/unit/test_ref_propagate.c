@@ -1,6 +1,6 @@
-/* How far a result moves when its inputs do: over every case with finite data of every op but edit, which no chain
- * carries, inputs are moved by known amounts; no exact result may move further than vkf_ref_propagate_error says, and
- * in every op some come near. */
+/* How far a result moves if its inputs do. In every case with finite data, the inputs are moved by known amounts: no
+ * exact result may move further than vkf_ref_propagate_error() says, and in every op some come near. logit_edit is left
+ * out, because no chain carries it. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static uint64_t elements_of(const vkf_case_run *run, uint32_t slot) {
   return vkf_slot_elements(&run->plan.slots[slot]);
 }
 
-/* Every float input is moved by up to `part` of itself, up or down. */
+/* Moves every float input by up to `part` of itself, up or down. Call finish(). */
 static void move_inputs(const vkf_case_run *run, double part, moved *m) {
   assert_true(run->plan.n_slots <= MAX_SLOTS);
   for (uint32_t i = 0; i < run->plan.n_slots; i++) {
@@ -57,7 +57,7 @@ static void finish(const vkf_case_run *run, moved *m) {
   }
 }
 
-/* The exact results of the node over these values; -1 in bound where it writes nothing. */
+/* Computes the exact results of the node for these values; bound is -1 where it writes none. The caller frees both. */
 static void compute(const vkf_case_run *run, void *const *bases, double **exact, double **bound) {
   vkf_rounding rounding = vulkan_rounding(1, 64);
   vkf_call call;
@@ -74,7 +74,7 @@ static void compute(const vkf_case_run *run, void *const *bases, double **exact,
   assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
 }
 
-/* vkf_ref_propagate_error at these values, for these errors of the slots. */
+/* Calls vkf_ref_propagate_error() for these values and errors of the slots. The caller frees moved_by. */
 static void propagated(const vkf_case_run *run, void *const *bases, void *const *slots, float **moved_by) {
   vkf_call call, errors;
   assert_int_equal(vkf_call_from_plan(&env, &run->plan, 0, &run->dims, bases, &call), VKF_OK);
@@ -90,8 +90,8 @@ static void propagated(const vkf_case_run *run, void *const *bases, void *const 
   assert_int_equal(vkf_ref_propagate_error(&env, &call, errors.in, moved_by), VKF_OK);
 }
 
-/* The largest move over what was allowed; fails where it is over 1. An op that is defined with roundings (embed) rounds
- * at the moved inputs once more: that is what it spreads there without any error. */
+/* Returns the largest move divided by what is allowed, and fails if it is over 1. An op that is defined with roundings
+ * (embed) rounds again at the moved inputs, so what it propagates there from errors of 0 is also allowed. */
 static double check(const vkf_case *c, double part) {
   vkf_case_run run;
   moved m = {0};
@@ -111,7 +111,7 @@ static double check(const vkf_case *c, double part) {
     for (uint64_t i = 0; i < elements_of(&run, run.plan.nodes[0].out[o]); i++) {
       double off = fabs(after[o][i] - before[o][i]), allowed = (double)moved_by[o][i] + (double)own[o][i];
       if (bound[o][i] < 0 || off == 0) continue;
-      if (off < 0x1p-126) continue; /* weights below the numbers of float32 */
+      if (off < 0x1p-126) continue; /* weights that are too small for float32 */
       if (!(off <= allowed))
         fail_msg("%s, %s, element %llu: moved by %.9g, allowed %.9g", vkf_op_name(c->op), c->name,
                  (unsigned long long)i, off, allowed);
@@ -150,7 +150,7 @@ static void no_result_moves_further(void **state) {
   }
 }
 
-/* exp(-800) is 0 in double; moved up by 900 it outweighs the other, and the logarithm of the sum grows by 100. */
+/* exp(-800) is 0 in double. If -800 moves up by 900, it outweighs the other, and the sum's logarithm grows by 100. */
 static void what_underflows_may_grow(void **state) {
   (void)state;
   float x[2] = {0, -800}, error[2] = {0, 900}, out[2] = {0};
@@ -166,7 +166,7 @@ static void what_underflows_may_grow(void **state) {
   assert_true(out[1] >= 1000 && out[1] < 1000.01f);
 }
 
-/* Products of positive numbers, all moved up: the whole of the first order. */
+/* If positive factors all move up, the sum of products moves by all of the first order. */
 static void one_sign_uses_all_of_it(void **state) {
   (void)state;
   enum { K = 64 };

@@ -1,5 +1,5 @@
-/* q8 by its definition: whole numbers and scales of blocks, sums of them in the reference, and a bound that a float32
- * computation keeps and a number that is off by 1 does not. */
+/* q8 by its definition: the whole numbers and scales of blocks, the reference's sums of them, and a bound that float32
+ * stays within and a number that is off by 1 exceeds. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 enum { K = 75, N = 3, M = 5, BLOCKS = (K + VKF_Q8_BLOCK - 1) / VKF_Q8_BLOCK };
 
-/* The scale of a block is the least number of 17 bits that 127 times it cover the largest number. */
+/* Returns the scale of a block: the least number of 17 bits that, times 127, is no less than the largest number. */
 static double scale_of(const float *x, int n) {
   double most = 0;
   int exponent;
@@ -53,7 +53,7 @@ static void blocks_are_as_defined(void **state) {
     const double scale = scale_of(x, VKF_Q8_BLOCK);
     vkf_ref_q8_round(x, VKF_Q8_BLOCK, got);
     for (int i = 0; i < VKF_Q8_BLOCK; i++) assert_true((double)got[i] == nearbyint((double)x[i] / scale) * scale);
-    vkf_ref_q8_round(got, VKF_Q8_BLOCK, again); /* what is rounded stays */
+    vkf_ref_q8_round(got, VKF_Q8_BLOCK, again); /* rounding again changes nothing */
     assert_memory_equal(again, got, sizeof got);
   }
 }
@@ -78,7 +78,7 @@ static void reference_of(sums *s, const vkf_rounding *rounding) {
   assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
 }
 
-/* The sum in float32, blocks ascending, as whole numbers times scales; number `at` of x is off by `off`. */
+/* Returns the sum in float32, blocks ascending, as whole numbers times scales. Number `at` of x is off by `off`. */
 static float in_float32(const sums *s, int m, int n, int at, int off) {
   int8_t w[K];
   float x[K];
@@ -120,7 +120,7 @@ static void bounds_hold_and_show_a_step(void **state) {
   }
 }
 
-/* How far the rounded activations are from the ones before: half a scale each, docs/numerics.md. */
+/* Each rounded activation differs from the one before by at most half a scale (docs/numerics.md). */
 static void rounding_of_activations_is_within_half_a_step(void **state) {
   (void)state;
   static sums s;

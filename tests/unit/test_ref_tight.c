@@ -1,10 +1,9 @@
-/* No derived bound is larger than it must be: for every op a device is imagined that is as unlucky as its rounding
- * allows. Each operation is off by all that it may be, u for a sum or a product and what Vulkan allows for exp, log,
- * division and root, always in the direction that moves the result further, and the first term of a sum is by far the
- * largest, so that it goes through all roundings of the sum. Such a device stays within the bound (1 + SECOND: terms
- * of the second order in u) and must use up the share of it that stands beside its op below: a bound that is 1/share
- * as large fails. What is missing to 1 are roundings that only some kernels have (docs/numerics.md).
- */
+/* No derived bound is larger than it must be. For every op the test imagines a device that is as unlucky as its
+ * rounding allows: each operation has the largest error (u for a sum or a product, what Vulkan allows for exp, log,
+ * division and root), always in the direction that moves the result further, and the first term of a sum is by far the
+ * largest, so that it goes through all roundings of the sum. Such a device must stay within the bound (1 + SECOND, for
+ * terms of the second order in u) and use at least the share of it that is in its row below: a bound that is 1/share
+ * times as large fails. What is missing to 1 are roundings that only some kernels have (docs/numerics.md). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +31,7 @@ static vkf_dims dims;
 static vkf_params params;
 static vkf_rounding rounding;
 
-/* The call of an op on these static arrays; the caller adds its inputs and the output's shape. */
+/* Returns a call of an op on these static arrays. The caller adds its inputs and the output's shape. */
 static vkf_call call_of(vkf_op op, vkf_sizes sizes) {
   rounding = vulkan_rounding(1, 1024);
   dims = vkf_dims_make(&sizes);
@@ -66,12 +65,12 @@ static double div_error(void) {
   return 2 * U * rounding.div_ulp;
 }
 
-/* A first term that outweighs the others. */
+/* Fills x with a first term that outweighs the others. */
 static void one_large(float *x, uint32_t n, float large) {
   for (uint32_t i = 0; i < n; i++) x[i] = i == 0 ? large : 0x1.3p-9f + 0x1p-20f * (float)i;
 }
 
-/* The sum of n terms, each of these operations up (away from 0) or down. */
+/* Returns the sum of n terms, each addition rounded up (away from 0) or down. */
 static double unlucky_sum(const double *terms, uint32_t n, bool up) {
   double sum = terms[0];
   for (uint32_t i = 1; i < n; i++) sum = up ? UP(sum + terms[i]) : DOWN(sum + terms[i]);
@@ -112,8 +111,8 @@ static void attention_params(uint32_t key_width) {
   params = (vkf_params){.attention = plain_attention(VKF_DIM_R, VKF_DIM_T, 1, key_width, 1, 1)};
 }
 
-/* One query over KEYS keys whose scores are all `score`. Key 0 gets a weight that is too large, the others one that
- * is too small, and so is their sum. The values pick key 0. */
+/* One query over KEYS keys whose scores are all `score`. Key 0 gets a weight that is too large, the others weights that
+ * are too small, and so is their sum. Only key 0 has a value. */
 static double attention_of(vkf_op op, float score) {
   enum { KEYS = 16, K = 64 };
   float q[K], k[KEYS * K], v[KEYS] = {1};
@@ -142,8 +141,8 @@ static double attention_of(vkf_op op, float score) {
   return used(0, numerator / low * (1 + div_error()));
 }
 
-/* Numbers that f16 rounds by nearly all that it may: up where it is better for key 0, whose value is the only one, down
- * in all others. So do its weights. */
+/* Numbers that f16 rounds by nearly as much as it may: up where this favours key 0, the only one with a value, and down
+ * in all others. The same for the weights. */
 static double attention_of_halves(void) {
   enum { KEYS = 16, K = 64 };
   const float rises = 1 + 0x1.02p-11f, falls = 1 + 0x1.fcp-12f;
@@ -162,7 +161,7 @@ static double attention_of_halves(void) {
   return used(0, first * (1 + 0x1p-10) / (first + (KEYS - 1) * other));
 }
 
-/* Two keys with these scores. The value that counts is that of the second, and it, or its weight, is lost. */
+/* Two keys with the scores 0 and `score`. Only the second has a value, and f16 loses it, or its weight. */
 static double lost_half(float score, float value) {
   float q = 1, k[] = {0, score}, v[] = {0, value};
   attention_params(1);
@@ -262,7 +261,7 @@ static double log_softmax(void) {
   return used(V - 1, UP(UP((double)x[V - 1] - (double)x[0]) - shift));
 }
 
-/* One edit of each kind that rounds, in the places 0 to 3. */
+/* Runs one edit of each kind that rounds, on elements 0 to 3. */
 static void edit(float *x) {
   static const float values[] = {0.3f, 1.7f, 1.7f, 1.7f};
   static int32_t offsets[] = {0, 4};
@@ -377,7 +376,7 @@ static double squared_relu(void) {
   return gate(VKF_ACT_RELU2, x, UP((double)x * (double)x));
 }
 
-/* What moves or selects numbers: bound 0 (unit.ref_cases). */
+/* Ops that move or select numbers: their bound is 0 (unit.ref_cases). */
 #define MOVES                                                                                                         \
   (1u << VKF_OP_EMBED | 1u << VKF_OP_APPEND | 1u << VKF_OP_GATHER | 1u << VKF_OP_TOP_K | 1u << VKF_OP_RELATIVE_BIAS | \
    1u << VKF_OP_PATCHES)

@@ -1,4 +1,5 @@
-/* The reproducible mode's functions (shaders/shared/reproducible.h) against double, and its way with tiny numbers. */
+/* The functions of the reproducible mode (shaders/shared/reproducible.h): errors against double, tiny numbers, and
+ * quotients and roots on a device that rounds badly. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +11,7 @@
 
 #include "shared/reproducible.h"
 
-/* Units in the last place of the true value. */
+/* Returns the error in units in the last place of the exact value. */
 static double ulps(float found, double exact) {
   return fabs((double)found - exact) / ldexp(1, ilogb(exact) - 23);
 }
@@ -55,7 +56,7 @@ static void test_not_fused(void **state) {
 /* ---- quotients and roots from those of a device that rounds badly --------------------------------------------------
  */
 
-/* The number that is `ulps` units in the last place away. */
+/* Returns the number that is ulps_away units in the last place from x. */
 static float away(float x, int32_t ulps_away) {
   return vkf_reproducible_float(vkf_reproducible_bits(x) + ulps_away);
 }
@@ -66,14 +67,14 @@ static void expect_bits(const char *what, float a, float b, float found, float e
     fail_msg("%s of %a and %a: expected %a, found %a", what, (double)a, (double)b, (double)expected, (double)found);
 }
 
-/* a / b with 1 <= a / b < 2, from the device's quotient that is wrong by -5 to 5 units. */
+/* Checks m / n with 1 <= m / n < 2, computed from a device's quotient that is `wrong` units off. */
 static void expect_quotient(uint32_t m, uint32_t n, int32_t wrong) {
   const float a = (float)m, b = (float)n;
   const int bits = vkf_own_quotient_of(m, n, away(a / b, wrong), 127);
   expect_bits("quotient", a, b, vkf_reproducible_float(bits), a / b);
 }
 
-/* Quotients as near as can be to the middle between two numbers: 25 digits q with q n = m 2^24 + 1, and - 1. */
+/* Quotients as near as possible to halfway between two numbers: q of 25 bits with q n = m 2^24 + 1 or - 1. */
 static void test_quotients_of_a_bad_device(void **state) {
   (void)state;
   size_t n_tried = 0;
@@ -88,7 +89,7 @@ static void test_quotients_of_a_bad_device(void **state) {
       n_tried++;
       for (int32_t wrong = -5; wrong <= 5; wrong += 5) expect_quotient(m, n, wrong);
     }
-    for (int32_t wrong = -5; wrong <= 5; wrong += 5) { /* the least, the largest, and what divides */
+    for (int32_t wrong = -5; wrong <= 5; wrong += 5) { /* the least, the largest, and an exact one */
       expect_quotient(n, n, wrong);
       expect_quotient(2 * n - 2, n, wrong);
       expect_quotient((n & ~3u) / 4 * 6, n & ~3u, wrong);
@@ -107,7 +108,7 @@ static void test_roots_of_a_bad_device(void **state) {
   }
 }
 
-/* All exponents and signs, and what is no normal number. */
+/* All exponents and signs, zeros, infinities and NaN. */
 static void test_exponents(void **state) {
   (void)state;
   float numbers[600];

@@ -1,5 +1,5 @@
-/* Where a text that is too long is cut: of the longest part that fits, the last sentence, else word, else character.
- * The tokenizer gives each letter and each mark an id, and white space none. */
+/* Where a text that is too long is cut: at the last end of a sentence in the longest part that fits, else of a word,
+ * else of a character. The tokenizer gives each letter and each mark an id, and white space none. */
 #include <unistd.h>
 
 #include "engine/opened.h"
@@ -29,9 +29,9 @@ static void cuts(void **state) {
       {"abcd", 3, false, true, "bcd"},
       {"a. b. cd", 5, true, false, "a. b."},
       {"a. b. cd", 5, false, false, "a. b."},
-      {"a. b cde", 5, true, false, "a."}, /* a sentence before a longer part of words */
+      {"a. b cde", 5, true, false, "a."}, /* a sentence rather than a longer part of words */
       {"a. b cde", 5, false, false, "a. b"},
-      {"a.b cde", 5, true, false, "a.b"}, /* no space behind the mark */
+      {"a.b cde", 5, true, false, "a.b"}, /* a mark without a space ends no sentence */
       {"a! b cde", 5, true, false, "a!"},
       {"a.\") b cde", 6, true, false, "a.\")"}, /* closing marks in any order */
       {"a.)\" b cde", 6, true, false, "a.)\""},
@@ -62,7 +62,7 @@ static void cuts(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* Of a text with a character that fits in no part there is no part at all. */
+/* If a character of a text fits in no part, the whole text is skipped. */
 static void a_character_that_is_too_long(void **state) {
   (void)state;
   static const char json[] =
@@ -91,7 +91,7 @@ static void a_character_that_is_too_long(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* How many ids of two texts are left, as tokenizers 0.23.1 leaves them ("longest_first"). */
+/* How many ids of two texts are kept, as by tokenizers 0.23.1 ("longest_first"). */
 static void pairs_are_shortened(void **state) {
   (void)state;
   static const struct {
@@ -126,7 +126,7 @@ static void pairs_are_shortened(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* Which ids of two texts are left. */
+/* Which ids of two texts are kept: the first ones or, if truncation_side is "left", the last ones. */
 static void sides(void **state) {
   (void)state;
   static const char abc[] =
@@ -158,6 +158,6 @@ static void sides(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(cuts), cmocka_unit_test(a_character_that_is_too_long),
                                      cmocka_unit_test(pairs_are_shortened), cmocka_unit_test(sides)};
-  alarm(60); /* a cut that does not end */
+  alarm(60); /* in case a cut does not end */
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

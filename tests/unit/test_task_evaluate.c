@@ -1,4 +1,4 @@
-/* Counts of BLEU and chrF where sentences are unlike each other: sacreBLEU's rules, which sums alone do not show. */
+/* Counts of BLEU and chrF for sentences that differ much: sacreBLEU's rules for these, which sums alone do not show. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static void the_shorter_of_near_references_counts(void **state) {
   assert_true(bleu.reference_length == 2);
 }
 
-/* n-grams of a hypothesis count where the reference is long enough to have some. */
+/* n-grams of a hypothesis count only if the reference is long enough to have n-grams of this order. */
 static void orders_that_a_reference_lacks_do_not_count(void **state) {
   vkf_bleu_counts bleu;
   vkf_chrf_counts chrf;
