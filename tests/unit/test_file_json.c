@@ -63,7 +63,7 @@ static void values_of_each_type(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* As tokenizers write that they have no limit. */
+/* The large number is 1e30, which tokenizers write if they have no limit. */
 static void an_integer_is_too_large(void **state) {
   (void)state;
   vkf_file_json *d = NULL;
@@ -180,8 +180,7 @@ static void unknown_keys_are_listed(void **state) {
   vkf_file_json_destroy(&d);
 }
 
-/* Every allocation fails once: a value is right or the call fails with the memory status, and nothing is lost. */
-/* White space and the order of keys do not count; values, and the order of elements, do. */
+/* White space and the order of keys do not change the hash; values and the order of elements do. */
 static void hashes(void **state) {
   (void)state;
   static const char *const texts[] = {
@@ -197,6 +196,7 @@ static void hashes(void **state) {
   assert_true(found[0] != found[2] && found[0] != found[3] && found[2] != found[3]);
 }
 
+/* Each allocation fails once: the call returns the right value or VKF_ERROR_MEMORY, and nothing leaks. */
 static void memory_may_fail(void **state) {
   (void)state;
   static const char text[] = "{\"o\":{\"i\":3}}";
@@ -223,7 +223,7 @@ static void memory_may_fail(void **state) {
   assert_true(n_failures >= 2);
 }
 
-/* Memory ends for jansson, which has its own, and for the environment, after so many more allocations. */
+/* After so many more allocations both jansson, which has an allocator of its own, and the environment get no more. */
 static size_t n_until_end = SIZE_MAX;
 static void *ending_malloc(size_t size) {
   if (n_until_end == 0) return NULL;

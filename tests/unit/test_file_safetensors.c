@@ -1,4 +1,4 @@
-/* safetensors: what is written comes back, what lies is refused with a sentence, and no allocation may be missed. */
+/* safetensors: files are read as they were written, broken ones refused with a message; each allocation may fail. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static void put_file(const char *name, const void *bytes, size_t n) {
   assert_int_equal(fclose(f), 0);
 }
 
-/* length: what the first 8 bytes say. */
+/* length: of the header, as the first 8 bytes give it. */
 static void put_raw(const char *name, uint64_t length, const char *header, size_t data_bytes) {
   uint8_t bytes[4096];
   size_t n = strlen(header);
@@ -126,7 +126,7 @@ static void reads_what_is_there(void **state) {
 static const struct bad {
   const char *name;
   const char *header;
-  int length; /* what the file says; -1: the truth */
+  int length; /* of the header, as the file gives it; -1: the true one */
   size_t data_bytes;
   vkf_status status;
   const char *part; /* of the message */
@@ -227,7 +227,7 @@ static void refuses_what_is_no_safetensors_file(void **state) {
   assert_null(ts);
 }
 
-/* A header that is said to be longer than the rest of the file, by as little as a byte: nothing behind it is read. */
+/* A header length beyond the end of the file is refused, even by one byte, and nothing after the end is read. */
 static void refuses_a_header_that_passes_the_end(void **state) {
   (void)state;
   for (uint64_t more = 1; more <= 9; more++) {
@@ -239,7 +239,7 @@ static void refuses_a_header_that_passes_the_end(void **state) {
   }
 }
 
-/* Every cut of a good file is refused or, where only unused bytes at the end are missing, read. */
+/* A good file is refused wherever it is cut. */
 static void refuses_every_truncation(void **state) {
   (void)state;
   const char *header = "{\"a\":" ENTRY("F32", "[2]", 0, 8) ",\"b\":" ENTRY("U8", "[3]", 8, 11) "}";
@@ -258,7 +258,7 @@ static void refuses_every_truncation(void **state) {
   vkf_file_map_close(&map);
 }
 
-/* Random bytes of a good file are replaced: it is refused, or all that can be found can be read. */
+/* A good file with random bytes replaced is refused, or the data of all its tensors can be read. */
 static void survives_random_damage(void **state) {
   (void)state;
   enum { ROUNDS = 1000 };
@@ -289,7 +289,7 @@ static void survives_random_damage(void **state) {
       const vkf_file_tensor *t = vkf_file_tensors_at(ts, i);
       for (size_t j = 0; j < t->bytes; j++) sum += ((const uint8_t *)t->data)[j];
     }
-    (void)sum; /* read for its faults alone */
+    (void)sum; /* the reads must not fault */
     vkf_file_tensors_close(&ts);
   }
   assert_true(n_read > 0 && n_read < ROUNDS);
@@ -381,7 +381,7 @@ static void converts_to_f32(void **state) {
   const double f64[] = {1.5, -0.25, 3};
   const int32_t i32[] = {1, 2, 3};
   const uint8_t odd[] = {9};
-  /* The odd byte in front leaves everything after it unaligned. */
+  /* The single byte at the front makes everything after it unaligned. */
   vkf_array arrays[] = {
       {"odd", VKF_U8, 1, {1}, (void *)odd},  {"f32", VKF_F32, 1, {3}, (void *)f32},
       {"f16", VKF_F16, 1, {3}, (void *)f16}, {"bf16", VKF_BF16, 2, {3, 1}, (void *)bf16},

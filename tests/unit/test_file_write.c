@@ -1,4 +1,5 @@
-/* The writer of files: what stands at a path stays what it is, and a failure leaves what was there and nothing else. */
+/* The writer of files: links, pipes and devices stay what they are, files keep mode and owner, and a write that fails
+ * leaves the old file and nothing else. */
 #define _DEFAULT_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -93,7 +94,7 @@ static void modes_stay(void **state) {
   assert_int_equal(count_files(), 2);
 }
 
-/* Only root may have files of others: elsewhere this is the test of the modes again. */
+/* Only root can give files away. Without root this only checks the mode once more. */
 static void owners_stay(void **state) {
   (void)state;
   struct stat facts;
@@ -107,7 +108,8 @@ static void owners_stay(void **state) {
   assert_int_equal(facts.st_mode, S_IFREG | 0640);
 }
 
-/* Whoever may write a file but not give the new one to its group does not give its own group the old one's rights. */
+/* If the writer cannot give the new file to the old file's group, the group's bits are cleared, because they would give
+ * the writer's own group these rights. */
 static void rights_of_another_group_go(void **state) {
   (void)state;
   enum { SELF = 12, OTHER = 13 };
@@ -131,7 +133,7 @@ static void rights_of_another_group_go(void **state) {
   }
 }
 
-/* Root may write everything, so a child asks as somebody else. */
+/* Root may write everything, so a child process of another user tries. */
 static void protected_files_are_refused(void **state) {
   (void)state;
   int status = 0;
@@ -204,7 +206,7 @@ static void refused_paths(void **state) {
   assert_int_equal(count_files(), 1);
 }
 
-/* A file that may not grow so far: in a child, whose limit it is. */
+/* The write exceeds a limit on the size of files, which only a child process has. */
 static void a_write_that_fails_leaves_nothing(void **state) {
   (void)state;
   int status = 0;
@@ -226,7 +228,7 @@ static void a_write_that_fails_leaves_nothing(void **state) {
 
 /* ---- what is no regular file ------------------------------------------------------------------------------------- */
 
-static bool is_safe_for_devices; /* pipes stay, so the devices of this machine will */
+static bool is_safe_for_devices; /* pipes were not replaced, so this machine's devices will not be */
 
 static void pipes_are_written_through(void **state) {
   (void)state;
@@ -260,7 +262,7 @@ static void devices_are_written_through(void **state) {
   assert_int_equal(count_files(), 1);
 }
 
-/* What stands there before stays, and the descriptor goes on after it. */
+/* What the open file has already stays, and its descriptor continues after what is written. */
 static void open_files_are_written_through(void **state) {
   (void)state;
   char name[32];
@@ -269,7 +271,7 @@ static void open_files_are_written_through(void **state) {
   snprintf(name, sizeof name, "/dev/fd/%d", fd);
   assert_int_equal(put(name, "two "), VKF_OK);
   assert_int_equal(write(fd, "three", 5), 5);
-  snprintf(name, sizeof name, "/dev/fd/%dx", fd); /* no descriptor's name */
+  snprintf(name, sizeof name, "/dev/fd/%dx", fd); /* names no descriptor */
   assert_int_equal(put(name, "none"), VKF_ERROR_FILE);
   const int kept = dup(STDOUT_FILENO);
   fflush(stdout);
@@ -312,7 +314,7 @@ static void every_allocation_may_fail(void **state) {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 int main(void) {
-  alarm(60); /* where a pipe is waited for */
+  alarm(60); /* in case a pipe is never opened */
   const struct CMUnitTest tests[] = {
       IN_FOLDER(modes_stay),
       IN_FOLDER(owners_stay),

@@ -1,5 +1,5 @@
-/* The threads that keep cores awake: at the lowest priority, running while a submit is pending, asleep otherwise, and
- * none where they are not wanted. */
+/* The threads that keep cores awake: they have the lowest priority, run while a submit is pending, sleep otherwise, and
+ * are not made where they would do harm. */
 #define _GNU_SOURCE /* SCHED_IDLE */
 #include <dirent.h>
 #include <sched.h>
@@ -21,9 +21,9 @@
 
 #include "gpu/vk.h"
 
-enum { MAX_TASKS = 64, TRIES = 2000 /* of 5 ms: a busy machine lets idle threads wait */ };
+enum { MAX_TASKS = 64, TRIES = 2000 /* of 5 ms: idle threads wait long on a busy machine */ };
 
-/* The other threads of this process. */
+/* Lists the other threads of this process and returns their number. */
 static size_t list_tasks(int ids[MAX_TASKS]) {
   size_t n = 0;
   DIR *all = opendir("/proc/self/task");
@@ -34,7 +34,7 @@ static size_t list_tasks(int ids[MAX_TASKS]) {
   return n;
 }
 
-/* 'R': runs or could, 'S': sleeps. */
+/* Returns a thread's state, 'R' (runs or could) or 'S' (sleeps), or 0 if it has ended. */
 static char state_of(int task) {
   char path[64], line[512] = "";
   snprintf(path, sizeof path, "/proc/self/task/%d/stat", task);
@@ -47,7 +47,7 @@ static char state_of(int task) {
   return end[2];
 }
 
-/* Whether all threads come into this state. */
+/* Waits until all threads are in this state. Returns false if they are not within TRIES. */
 static bool come_to(const int *tasks, size_t n, char state) {
   const struct timespec pause = {.tv_nsec = 5000000};
   for (int i = 0; i < TRIES; i++) {
@@ -70,7 +70,7 @@ static vkf_gpu_awake *create(vkf_env *env) {
   return awake;
 }
 
-/* One that has its threads from the start. */
+/* Creates one that has its threads from the start. */
 static vkf_gpu_awake *create_started(vkf_env *env) {
   assert_int_equal(setenv("VKF_KEEP_AWAKE", "1", 1), 0);
   vkf_gpu_awake *awake = create(env);
@@ -95,7 +95,7 @@ static void runs_while_a_submit_is_pending(void **state) {
   assert_true(come_to(tasks, n, 'R'));
   vkf_gpu_awake_done(awake, &env);
   nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-  assert_true(come_to(tasks, n, 'R')); /* for the second one */
+  assert_true(come_to(tasks, n, 'R')); /* the second submit is pending */
   vkf_gpu_awake_wait(awake);
   assert_true(come_to(tasks, n, 'R'));
   vkf_gpu_awake_done(awake, &env);
@@ -106,7 +106,7 @@ static void runs_while_a_submit_is_pending(void **state) {
   assert_int_equal(list_tasks(tasks), 0);
 }
 
-static double round_of_two; /* what a round takes while cores are kept awake, of what it takes else */
+static double round_of_two; /* a round's time with cores kept awake, over that without */
 static size_t n_rounds;
 
 static uint64_t invented_round(void) {
@@ -118,7 +118,7 @@ static uint64_t invented_round(void) {
   return is_awake ? (uint64_t)(round_of_two * 1e6) : 1000000;
 }
 
-/* They are kept only where they help. */
+/* The threads are kept only if they make rounds more than 5% shorter. */
 static void a_trial_decides(void **state) {
   (void)state;
   vkf_env env;
@@ -151,7 +151,7 @@ static void count_line(void *user, vkf_log_level level, const char *line) {
   n_lines += strstr(line, "kept awake") != NULL;
 }
 
-/* A trial costs time, so it waits for a device that works. There is one. */
+/* A trial costs time, so it is made once, after the device has computed for 0.1 s. */
 static void the_trial_waits_for_work(void **state) {
   (void)state;
   vkf_env env;
@@ -179,7 +179,7 @@ static void the_trial_waits_for_work(void **state) {
   vkf_gpu_awake_destroy(&awake);
 }
 
-/* A round is as long as the longest computation in it, and longer by what threads take to wake. */
+/* A round takes as long as the longest computation in it, and the time that threads need to wake. */
 static void a_round_waits_for_all(void **state) {
   (void)state;
   int tasks[MAX_TASKS];
@@ -193,7 +193,7 @@ static void *run_rounds(void *user) {
   return NULL;
 }
 
-/* Of a thread; -1: it has ended. */
+/* Returns whether a thread blocks a signal, or -1 if it has ended. */
 static int has_blocked(int task, int number) {
   char path[64], line[256];
   unsigned long long blocked = 0;
@@ -205,7 +205,7 @@ static int has_blocked(int task, int number) {
   return was_read ? (int)(blocked >> (number - 1) & 1) : -1;
 }
 
-/* The threads of a round take no signal that is the host's. */
+/* The threads of a round block the host's signals. */
 static void rounds_leave_signals_to_the_host(void **state) {
   (void)state;
   enum { WANTED = 20 };
@@ -235,7 +235,7 @@ static void count_signal(int number) {
   n_signals++;
 }
 
-/* A signal of the process waits for a thread of the host, even where all of these have it blocked. */
+/* A signal to the process waits for a thread of the host, even if all of these block it. */
 static void signals_are_left_to_the_host(void **state) {
   (void)state;
   vkf_env env;
@@ -278,7 +278,7 @@ static void none_where_they_are_not_wanted(void **state) {
     assert_int_equal(vkf_gpu_awake_create(&env, &others[i], &awake), VKF_OK);
     assert_null(awake);
   }
-  vkf_gpu_awake *none = NULL; /* all calls take that */
+  vkf_gpu_awake *none = NULL; /* all calls accept NULL */
   vkf_gpu_awake_submit(none);
   vkf_gpu_awake_wait(none);
   vkf_gpu_awake_done(none, &env);
@@ -288,7 +288,7 @@ static void none_where_they_are_not_wanted(void **state) {
 static cpu_set_t moved_to[MAX_TASKS];
 static size_t n_moved;
 
-/* In place of the system's. */
+/* Replaces the system's function, to record its calls. */
 __attribute__((visibility("default"))) int sched_setaffinity(pid_t id, size_t size, const cpu_set_t *cores) {
   if (n_moved < MAX_TASKS) moved_to[n_moved++] = *cores;
   return syscall(SYS_sched_setaffinity, id, size, cores) < 0 ? -1 : 0;
@@ -296,14 +296,13 @@ __attribute__((visibility("default"))) int sched_setaffinity(pid_t id, size_t si
 
 static size_t n_raised;
 
-/* The same; pthread_setschedparam() does not call it. */
+/* The same. pthread_setschedparam() does not call it. */
 __attribute__((visibility("default"))) int sched_setscheduler(pid_t id, int policy, const struct sched_param *param) {
   n_raised += policy == SCHED_OTHER;
   return syscall(SYS_sched_setscheduler, id, policy, param) < 0 ? -1 : 0;
 }
 
-/* They end where the caller waits for them, and at its priority, because cores that others keep busy have no time for
- * them. */
+/* To end, the threads are moved to the caller's core and get its priority, because busy cores would not run them. */
 static void ends_on_the_core_of_the_caller(void **state) {
   (void)state;
   vkf_env env;
@@ -328,7 +327,7 @@ static void ends_on_the_core_of_the_caller(void **state) {
   assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
-/* Whether a process of this priority has threads. */
+/* Returns whether a process of this priority makes the threads. */
 static bool has_threads(bool is_idle, int nice) {
   const struct sched_param none = {0};
   int status = 0;

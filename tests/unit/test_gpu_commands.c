@@ -1,5 +1,5 @@
-/* What staging and submits ask of Vulkan, of a driver that is made up: it runs nothing before it is waited for, and it
- * fails where commands are begun or a fence is used again too early, which software drivers never show. */
+/* Staging and submits on an invented driver. It runs nothing before somebody waits for it, and it fails if commands are
+ * begun or a fence is reused too early, which software drivers never show. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static struct {
     fence *fence;
   } queue[MAX_QUEUED];
   uint32_t n_queued;
-  const commands *last; /* of all that were submitted */
+  const commands *last; /* the last that were submitted */
 } driver;
 
 /* ---- the driver -------------------------------------------------------------------------------------------------- */
@@ -123,7 +123,7 @@ static VkResult submit(VkQueue queue, uint32_t n, const VkSubmitInfo *infos, VkF
   return VK_SUCCESS;
 }
 
-/* What was submitted up to this fence runs now. */
+/* Runs everything that was submitted up to this fence. */
 static VkResult wait(VkDevice device, uint32_t n, const VkFence *fences, VkBool32 all, uint64_t ns) {
   const fence *signalled = (const fence *)(uintptr_t)fences[0];
   uint32_t n_run = 0;
@@ -220,8 +220,8 @@ static void barriers(void **state) {
     vkf_gpu_record_barrier(&b.device, (VkCommandBuffer)&found, by, NULL);
     assert_int_equal(found.to_stages, stages);
     assert_int_equal(found.to, accesses);
-    /* whoever wrote before, and reads whose bytes may be written now */
-    /* with the stages before that of the shader, in which a dispatch reads its grid */
+    /* after earlier writes and, by the stages alone, after earlier reads, also those of grids, which a dispatch reads
+     * before its shader runs */
     assert_int_equal(found.from_stages, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
     assert_int_equal(found.from, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
   }
@@ -245,7 +245,7 @@ static void every_submit_ends_with_a_barrier_to_the_host(void **state) {
   close_bench(&b);
 }
 
-/* Before a copy: what was computed is written, what was copied may be read. */
+/* Each upload, read and fill begins with a barrier before its transfer. */
 static void transfers_stand_behind_a_barrier(void **state) {
   (void)state;
   bench b;
@@ -262,7 +262,7 @@ static void transfers_stand_behind_a_barrier(void **state) {
   close_bench(&b);
 }
 
-/* Each size, read at once after it was uploaded and after it was filled: nothing waits but staging itself. */
+/* Each size is read directly after an upload and after a fill. Only staging itself waits for the device. */
 static void contents_pass_through(void **state) {
   (void)state;
   static const size_t sizes[] = {
@@ -286,19 +286,19 @@ static void contents_pass_through(void **state) {
       for (size_t k = 0; k < n_words; k += 4) assert_memory_equal(found + k, &pattern, 4);
       assert_memory_equal(found + n_words, data + n_words, n - n_words);
     }
-    ok(&b, vkf_gpu_buffer_write(&b.buffer, 0, data, n)); /* is there when it returns */
+    ok(&b, vkf_gpu_buffer_write(&b.buffer, 0, data, n)); /* complete when it returns */
     assert_memory_equal(b.memory, data, n);
     ok(&b, vkf_gpu_wait_all(&b.device));
     close_bench(&b);
   }
 }
 
-/* More submits than there are fences: the oldest one is waited for, no other. */
+/* With more submits than fences, a submit waits for the oldest one, and for no other. */
 static void fences_go_round(void **state) {
   (void)state;
   enum { N = 3 * VKF_GPU_MAX_PENDING + 1 };
   bench b;
-  VkCommandBuffer handles[N + 1]; /* a submit puts the barrier behind what it is given */
+  VkCommandBuffer handles[N + 1]; /* a submit appends its barrier to the list */
   commands many[N];
   open_bench(&b);
   memset(many, 0, sizeof many);
@@ -327,7 +327,7 @@ static VkResult stamps(VkDevice device, VkQueryPool pool, uint32_t first, uint32
   return VK_SUCCESS;
 }
 
-/* Ticks of the device's length, whose counter begins again behind its last bit. */
+/* Ticks have the device's length, and its counter wraps after its last bit. */
 static void times_are_ticks_of_the_device(void **state) {
   (void)state;
   static const struct {
@@ -354,7 +354,7 @@ static VkResult never(VkDevice device, uint32_t n, const VkFence *fences, VkBool
   return VK_TIMEOUT;
 }
 
-/* A driver that does not answer: the device is lost, and the message names the limit. */
+/* If a driver does not answer, the device is lost and the message names the time limit. */
 static void the_limit_is_named(void **state) {
   (void)state;
   bench b;

@@ -25,7 +25,6 @@ static void no_loader_names_the_way_out(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* A library that exists and is no loader. */
 static void a_library_that_is_no_loader(void **state) {
   (void)state;
   vkf_env env;
@@ -97,7 +96,7 @@ static void memory_types_of_a_discrete_gpu(void **state) {
   assert_int_equal(vkf_gpu_memory_type(&p, 0x01, kind, VKF_GPU_MEMORY_READBACK), 0);
   assert_int_equal(vkf_gpu_memory_type(&p, 0x17, kind, VKF_GPU_MEMORY_DEVICE), 2);
   assert_int_equal(vkf_gpu_memory_type(&p, 0x18, kind, VKF_GPU_MEMORY_UPLOAD), UINT32_MAX);
-  /* Type 4 would need flushes, which nobody does. */
+  /* Type 4 would need flushes, and the library never flushes. */
   assert_int_equal(vkf_gpu_memory_type(&p, 0x18, kind, VKF_GPU_MEMORY_READBACK), UINT32_MAX);
   assert_int_equal(vkf_gpu_memory_type(&p, 0x11, kind, VKF_GPU_MEMORY_READBACK), 0);
 }
@@ -114,7 +113,7 @@ static void memory_types_where_memory_is_shared(void **state) {
   assert_int_equal(vkf_gpu_memory_type(&p, 3, VKF_DEVICE_INTEGRATED, VKF_GPU_MEMORY_DEVICE), 1);
 }
 
-/* Memory that the host sees without flushes. */
+/* Only memory that the host sees without flushes counts as mapped. */
 static void mapped_memory_is_coherent(void **state) {
   (void)state;
   assert_true(vkf_gpu_memory_is_mapped(LOCAL | VISIBLE | COHERENT));
@@ -132,7 +131,7 @@ static void features_and_facts_are_the_same_thing(void **state) {
   vkf_gpu_features_link(&features, VK_API_VERSION_1_1, &extensions);
   vkf_gpu_features_from_caps(&features, &caps);
   assert_int_equal(features.core.features.robustBufferAccess, VK_FALSE);
-  /* In a 1.1 device only structs of listed extensions may stand in the chain. */
+  /* On a 1.1 device the chain may have only structs of extensions that are listed. */
   for (const VkBaseInStructure *s = (const void *)&features.core; s; s = s->pNext) {
     assert_int_not_equal(s->sType, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES);
     assert_int_not_equal(s->sType, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
@@ -158,7 +157,7 @@ static void a_portability_device_gets_its_extension(void **state) {
   assert_string_equal(enabled[0], "VK_KHR_portability_subset");
 }
 
-/* A caller may enable features by the structs that gather a version. */
+/* A caller may enable features by the structs that hold those of a whole version. */
 static void features_of_gathered_structs(void **state) {
   (void)state;
   VkPhysicalDeviceVulkan13Features v13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
@@ -170,7 +169,7 @@ static void features_of_gathered_structs(void **state) {
                                           .storageBuffer16BitAccess = VK_TRUE};
   VkPhysicalDeviceFeatures2 core = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &v11};
   vkf_gpu_features features;
-  /* The properties let a size be required in compute, or not. */
+  /* The properties say whether compute shaders may require a size. */
   vkf_caps caps = {.subgroup_size_control = true}, no_stage = {0};
   vkf_caps expected = {.subgroup_size_control = true, .int8 = true, .storage16 = true};
   vkf_gpu_features_from_chain(&features, &core);
@@ -181,7 +180,7 @@ static void features_of_gathered_structs(void **state) {
 }
 
 #ifdef VKF_HAS_COOPMAT2
-/* Matrices of workgroups: on the driver that they were run on, and not without those of subgroups. */
+/* Matrices of workgroups are used only with the driver that they were tested with, and only with those of subgroups. */
 static void matrices_of_workgroups(void **state) {
   (void)state;
   const char *names[] = {"VK_KHR_cooperative_matrix", "VK_NV_cooperative_matrix2"}, *enabled[VKF_GPU_MAX_EXTENSIONS];
@@ -204,15 +203,14 @@ static void matrices_of_workgroups(void **state) {
   vkf_gpu_features_to_caps(&read, &other);
   assert_true(other.coopmat);
   assert_false(other.coopmat2);
-  back.coopmat = false; /* as limits may do */
+  back.coopmat = false; /* as lowered limits may do */
   vkf_gpu_features_from_caps(&features, &back);
   assert_int_equal(features.coopmat2.cooperativeMatrixWorkgroupScope, VK_FALSE);
   assert_int_equal(vkf_gpu_features_extensions(&back, &extensions, enabled), 0);
 }
 #endif
 
-/* ---- a device that is made up -------------------------------------------------------------------------------------
- */
+/* ---- an invented device ------------------------------------------------------------------------------------------ */
 
 static struct {
   uint32_t api_version, driver_version, vendor;
@@ -223,7 +221,7 @@ static struct {
   VkShaderStageFlags subgroup_stages, size_stages;
   VkSubgroupFeatureFlags operations;
   uint32_t timestamp_bits;
-  bool knows_1_3; /* may be asked for what came with it */
+  bool knows_1_3; /* may be asked for what 1.3 added */
 } told;
 
 static void tell_properties(VkPhysicalDevice handle, VkPhysicalDeviceProperties2 *out) {
@@ -275,7 +273,7 @@ static void tell_memory(VkPhysicalDevice handle, VkPhysicalDeviceMemoryPropertie
                                                             {600, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT}}};
 }
 
-/* The same heaps, of which other programs and this one have some. */
+/* The same heaps, partly in use by this program and others. */
 static void tell_budget(VkPhysicalDevice handle, VkPhysicalDeviceMemoryProperties2 *out) {
   VkPhysicalDeviceMemoryBudgetPropertiesEXT *budget = (void *)out->pNext;
   tell_memory(handle, &out->memoryProperties);
@@ -303,7 +301,7 @@ static vkf_caps facts(uint32_t instance_version, const char *extension) {
   return caps;
 }
 
-/* Of the heaps of the device the one that has most left; one of which more is used than there should be has nothing. */
+/* The device's heap that has most left counts. A heap whose use exceeds its budget has nothing left. */
 static void what_is_left_is_of_the_device(void **state) {
   (void)state;
   const vkf_vk_instance vk = {.GetPhysicalDeviceMemoryProperties2 = tell_budget};
@@ -365,7 +363,7 @@ static void facts_are_what_may_be_used(void **state) {
   assert_int_equal(c.max_storage_bindings, VKF_GPU_MAX_BINDINGS);
   assert_int_equal(c.max_texel_bindings, VKF_GPU_MAX_BINDINGS);
   assert_true(c.max_loop_turns == UINT32_MAX && c.n_cores == 30 && c.indexed_registers);
-  assert_false(c.matrices_ahead); /* an AMD GPU, an NVIDIA GPU with Mesa's driver, and one with its own */
+  assert_false(c.matrices_ahead); /* an AMD GPU; then an NVIDIA GPU with Mesa's driver and with NVIDIA's */
   told.vendor = 0x10de;
   told.driver = VK_DRIVER_ID_MESA_NVK;
   assert_true(facts(VK_API_VERSION_1_3, NULL).matrices_ahead);
@@ -378,7 +376,7 @@ static void facts_are_what_may_be_used(void **state) {
   assert_false(facts(VK_API_VERSION_1_3, NULL).timestamps);
 }
 
-/* Only what the device's version or its extensions have is asked for. */
+/* A device is asked only for what its version or its extensions have. */
 static void an_old_device_is_asked_less(void **state) {
   (void)state;
   tell_usual();
@@ -395,7 +393,7 @@ static void an_old_device_is_asked_less(void **state) {
   assert_int_equal(facts(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME).subgroup_max, 64);
 }
 
-/* What each feature needs below the version that has it built in, and nothing above. */
+/* A feature needs its extension below the version that has it built in, and nothing from that version on. */
 static void extensions_of_features(void **state) {
   static const struct {
     vkf_caps caps;
@@ -430,7 +428,7 @@ static void extensions_of_features(void **state) {
     }
 }
 
-/* Each feature goes through the structs of single extensions and those of versions alike. */
+/* Each feature is read from its own field in the structs of versions. */
 static void features_are_read_one_by_one(void **state) {
   (void)state;
   VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
@@ -455,7 +453,7 @@ static void features_are_read_one_by_one(void **state) {
   assert_true(caps.subgroup_full && caps.integer_dot && !caps.subgroup_size_control);
 }
 
-/* Every struct of features that a version has built in is asked for, and none that it has not. */
+/* The chain has each struct of features that a version has built in, and no other. */
 static void structs_of_features(void **state) {
   (void)state;
   static const struct {
@@ -492,7 +490,7 @@ static void memory_that_needs_features_is_left_alone(void **state) {
   VkPhysicalDeviceMemoryProperties p = types(flags, 3);
   assert_int_equal(vkf_gpu_memory_type(&p, 7, VKF_DEVICE_DISCRETE, VKF_GPU_MEMORY_DEVICE), 2);
   const VkMemoryPropertyFlags equal[] = {VISIBLE | COHERENT, VISIBLE | COHERENT, VISIBLE | COHERENT | CACHED};
-  p = types(equal, 3); /* of equal ones the first, which drivers put first for a reason; uncached for what is written */
+  p = types(equal, 3); /* of equal types the first, because drivers sort them; uploads prefer uncached ones */
   assert_int_equal(vkf_gpu_memory_type(&p, 7, VKF_DEVICE_DISCRETE, VKF_GPU_MEMORY_UPLOAD), 0);
   assert_int_equal(vkf_gpu_memory_type(&p, 4, VKF_DEVICE_DISCRETE, VKF_GPU_MEMORY_UPLOAD), 2);
   const VkMemoryPropertyFlags host[] = {CACHED, VISIBLE | COHERENT}; /* none is local */

@@ -1,4 +1,4 @@
-/* Forms of kernels as bytes: what goes into them comes back, and damaged bytes give what is whole of them. */
+/* Forms of kernels as bytes: they are read as they were written, and damaged bytes give the forms that are whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -22,10 +22,10 @@ static void is(vkf_gpu_forms *f, uint64_t key, const char *text) {
   assert_non_null(form);
   assert_int_equal(form->n, strlen(text));
   assert_memory_equal(form->bytes, text, form->n);
-  assert_int_equal((uintptr_t)form->bytes % 16, 0); /* vkCreateShadersEXT asks for it */
+  assert_int_equal((uintptr_t)form->bytes % 16, 0); /* vkCreateShadersEXT requires it */
 }
 
-/* All that a test had is given back. */
+/* Frees all that a test has and checks that nothing else was allocated. */
 static void end(vkf_env *env, void *bytes, vkf_gpu_forms *f, vkf_gpu_forms *g) {
   vkf_env_free(env, bytes);
   vkf_gpu_forms_finish(f, env);
@@ -73,10 +73,10 @@ static void damaged_bytes_give_what_is_whole(void **state) {
   assert_int_equal(vkf_gpu_forms_take(&f, &env, &bytes, &n), VKF_OK);
   const size_t entry = (n - 8) / 2;
   for (size_t cut = 0; cut < n; cut++) {
-    char *part = vkf_env_alloc(&env, cut + 1, 1); /* of its own, so that a sanitizer sees a read behind it */
+    char *part = vkf_env_alloc(&env, cut + 1, 1); /* its own block, so a sanitizer sees reads beyond it */
     memcpy(part, bytes, cut);
     assert_int_equal(vkf_gpu_forms_open(&g, &env, part, cut), VKF_OK);
-    assert_true(!!vkf_gpu_forms_find(&g, 2) == (cut >= 8 + entry)); /* the last one that was used is first */
+    assert_true(!!vkf_gpu_forms_find(&g, 2) == (cut >= 8 + entry)); /* the most recently used one is first */
     assert_null(vkf_gpu_forms_find(&g, 1));
     vkf_gpu_forms_finish(&g, &env);
     vkf_env_free(&env, part);
@@ -85,13 +85,13 @@ static void damaged_bytes_give_what_is_whole(void **state) {
   assert_int_equal(vkf_gpu_forms_open(&g, &env, bytes, n), VKF_OK);
   assert_null(g.first);
   ((char *)bytes)[0] ^= 1;
-  memset((char *)bytes + 16, 0xff, 8); /* more bytes than there are */
+  memset((char *)bytes + 16, 0xff, 8); /* the first form's size exceeds the bytes */
   assert_int_equal(vkf_gpu_forms_open(&g, &env, bytes, n), VKF_OK);
   assert_null(g.first);
   end(&env, bytes, &f, &g);
 }
 
-/* Eight MiB are kept: the least recently used go first. */
+/* At most 8 MiB are kept. The least recently used forms are dropped first. */
 static void what_is_used_stays(void **state) {
   (void)state;
   enum { EACH = 1 << 20, N = 10 };
@@ -114,7 +114,7 @@ static void what_is_used_stays(void **state) {
   end(&env, bytes, &f, &g);
 }
 
-/* Everything that the driver compiles in is in the key. */
+/* The key covers everything that changes what the driver compiles. */
 static void each_kernel_has_its_key(void **state) {
   (void)state;
   const uint32_t code[] = {1, 2, 3, 4}, other_code[] = {1, 2, 3, 5}, constants[] = {1, 2}, other_constants[] = {1, 3};

@@ -1,4 +1,4 @@
-/* Loaders and devices that this machine does not have: this program is its own Vulkan loader, by the empty name. */
+/* Loaders and devices that this machine does not have: this program is its own Vulkan loader, with an empty name. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,10 +17,10 @@ typedef struct machine {
   VkQueueFamilyProperties families[3];
 } machine;
 
-/* What tells machines apart. */
+/* What a user chooses machines by. */
 typedef struct card {
   const char *name;
-  uint8_t uuid; /* each byte of it but the last, which is 0a */
+  uint8_t uuid; /* every byte but the last, which is 0a */
   bool is_cpu;
 } card;
 
@@ -35,7 +35,7 @@ static struct {
   const card *cards; /* of the machines; NULL: none has a name */
   uint32_t n_machines;
   const machine *opened;
-  VkExternalMemoryFeatureFlags buffers; /* in memory of the host */
+  VkExternalMemoryFeatureFlags buffers; /* what buffers in memory of the host can do */
 } told;
 
 /* ---- the loader -------------------------------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ static void properties(VkPhysicalDevice it, VkPhysicalDeviceProperties2 *out) {
   const card *c = &told.cards[(const machine *)it - told.machines];
   out->properties.deviceType = c->is_cpu ? VK_PHYSICAL_DEVICE_TYPE_CPU : VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
   strcpy(out->properties.deviceName, c->name);
-  VkPhysicalDeviceIDProperties *id = out->pNext; /* the first of the chain, where there is one */
+  VkPhysicalDeviceIDProperties *id = out->pNext; /* the first of the chain, if there is one */
   if (!id) return;
   assert_int_equal(id->sType, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES);
   memset(id->deviceUUID, c->uuid, VK_UUID_SIZE);
@@ -144,7 +144,7 @@ PFN_vkVoidFunction vkGetInstanceProcAddr(VkInstance instance, const char *name) 
               {"vkGetPhysicalDeviceProperties2", (PFN_vkVoidFunction)properties},
               {"vkGetPhysicalDeviceFeatures2", (PFN_vkVoidFunction)features},
               {"vkGetPhysicalDeviceMemoryProperties", (PFN_vkVoidFunction)memory},
-              {"vkGetPhysicalDeviceMemoryProperties2", (PFN_vkVoidFunction)memory /* nobody calls it */},
+              {"vkGetPhysicalDeviceMemoryProperties2", (PFN_vkVoidFunction)memory /* never called */},
               {"vkGetPhysicalDeviceExternalBufferProperties", (PFN_vkVoidFunction)external_buffers},
               {"vkGetPhysicalDeviceQueueFamilyProperties", (PFN_vkVoidFunction)families},
               {"vkCreateDevice", (PFN_vkVoidFunction)open_device},
@@ -180,8 +180,7 @@ static void devices_that_cannot_compute_are_left_out(void **state) {
       {VK_API_VERSION_1_1, 3, {{BOTH, 1, 20, {0}}, {COMPUTE, 1, 21, {0}}, {COMPUTE, 1, 22, {0}}}},
       {VK_API_VERSION_1_2, 3, {{COMPUTE, 0, 30, {0}}, {BOTH, 1, 31, {0}}, {BOTH, 1, 32, {0}}}},
   };
-  static const uint32_t bits[] = {21,
-                                  31}; /* of the family that was chosen: the first without graphics, else the first */
+  static const uint32_t bits[] = {21, 31}; /* of the chosen family: the first without graphics, else the first */
   vkf_gpu_instance *instance = NULL;
   (void)state;
   told.machines = machines;
@@ -190,13 +189,13 @@ static void devices_that_cannot_compute_are_left_out(void **state) {
   assert_int_equal(vkf_gpu_instance_count(instance), VKF_COUNT(bits));
   for (size_t i = 0; i < VKF_COUNT(bits); i++)
     assert_int_equal(vkf_gpu_instance_caps(instance, i)->timestamp_bits, bits[i]);
-  assert_int_equal(told.asked_version, VK_API_VERSION_1_3); /* the newest whose rules are known */
+  assert_int_equal(told.asked_version, VK_API_VERSION_1_3); /* the newest that the library knows */
   assert_int_equal(told.flags, 0);
   vkf_gpu_instance_destroy(&instance);
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* No driver, or none that starts, is an empty list; a loader that is too old or fails is told. */
+/* No driver, or none that starts, gives an empty list. A loader that is too old or fails is an error. */
 static void loaders_without_drivers(void **state) {
   static const struct {
     uint32_t version;
@@ -227,7 +226,7 @@ static void loaders_without_drivers(void **state) {
   }
 }
 
-/* Loaders hide drivers on top of others unless they are asked not to. */
+/* Loaders hide portability drivers, which run on top of another API, unless they are asked for. */
 static void portability_is_asked_for_where_it_is_there(void **state) {
   vkf_gpu_instance *instance = NULL;
   (void)state;
@@ -249,7 +248,7 @@ static void validation_is_asked_for_by_a_1(void **state) {
   assert_null(instance);
 }
 
-/* By what --device says. */
+/* As --device does: by index, kind, UUID, or part of a name. */
 static void devices_are_chosen(void **state) {
   enum { NONE = -1 };
   static const machine machines[] = {{VK_API_VERSION_1_1, 1, {{COMPUTE, 1, 10, {0}}}},
@@ -269,7 +268,7 @@ static void devices_are_chosen(void **state) {
       {"cpu", 0, "vkCreateDevice"},
       {"gpu", 1, "vkCreateDevice"},
       {"cccccccc-cccc-cccc-cccc-cccccccccc0a", 2, "vkCreateDevice"},
-      {"cccccccccccccccccccccccccccccca", NONE, "no device matches"}, /* a digit too few */
+      {"cccccccccccccccccccccccccccccca", NONE, "no device matches"}, /* one digit too few */
       {"lavapipe", NONE, "no device matches \"lavapipe\""},
   };
   vkf_context *context = NULL;
@@ -294,7 +293,7 @@ static void devices_are_chosen(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* A CPU driver gets memory of ours if it says that buffers may be in it, not for its extension alone. */
+/* A CPU driver gets memory of ours only if it says that buffers may be in it. Its extension alone is not enough. */
 static void large_pages_are_imported(void **state) {
   (void)state;
   const vkf_vk_instance vk = {.GetPhysicalDeviceExternalBufferProperties = external_buffers};
@@ -310,7 +309,7 @@ static void nothing(void *user) {
   (void)user;
 }
 
-/* Whatever a host leaves out is refused before anything of it is called. */
+/* A host that leaves out a handle is refused before any of its functions is called. */
 static void hosts_give_all_handles(void **state) {
   static const machine old = {VK_API_VERSION_1_0, 1, {{COMPUTE, 1, 10, {0}}}};
   (void)state;

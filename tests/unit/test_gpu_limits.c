@@ -1,5 +1,5 @@
-/* What blocks, buffers and facts make of the limits of a device, which is made up: software drivers have so much of
- * everything that they show none of it. */
+/* Blocks, pipelines and buffers keep to the limits of an invented device. Software drivers have limits that no test
+ * reaches. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +79,7 @@ static vkf_gpu_block *begin_block(bench *b, vkf_gpu_timing timing) {
   return block;
 }
 
-/* refused: a piece of the message; NULL: it is recorded. */
+/* refused: a part of the expected message; NULL: the dispatch must be recorded. */
 static void check_wish(bench *b, int line, const wish *w, const char *refused) {
   vkf_gpu_block *block = begin_block(b, VKF_GPU_TIMING_NONE);
   vkf_env_clear(&b->env);
@@ -96,7 +96,7 @@ static void check_wish(bench *b, int line, const wish *w, const char *refused) {
     check_wish(&b, __LINE__, &w, refused); \
   } while (0)
 
-/* Each limit is met, and passed by one step. */
+/* A dispatch at a limit is recorded; one step beyond it is refused. */
 static void dispatches_are_held_to_the_limits(void **state) {
   bench b;
   (void)state;
@@ -130,7 +130,7 @@ static void dispatches_are_held_to_the_limits(void **state) {
   stub_close(&b.device);
 }
 
-/* Reading a grid is an access as any other, to all of its three words and to no more. */
+/* Reading a grid is an access like others, to exactly its three words. */
 static void grids_are_read_behind_their_writers(void **state) {
   bench b;
   (void)state;
@@ -154,7 +154,7 @@ static void grids_are_read_behind_their_writers(void **state) {
   stub_close(&b.device);
 }
 
-/* The function that makes queries is missing, as it may be where nothing can be timed. */
+/* A device that cannot time may lack the function that makes queries, so it must not be called. */
 static void nothing_is_timed_without_a_clock(void **state) {
   bench b;
   (void)state;
@@ -167,7 +167,7 @@ static void nothing_is_timed_without_a_clock(void **state) {
   stub_close(&b.device);
 }
 
-/* A log that is not whole would make hazards pass unseen. */
+/* An incomplete log would hide hazards. */
 static void a_block_whose_log_failed_does_not_end(void **state) {
   bench b;
   (void)state;
@@ -184,7 +184,7 @@ static void a_block_whose_log_failed_does_not_end(void **state) {
 
 /* ---- hazards ----------------------------------------------------------------------------------------------------- */
 
-/* The host reads what the second of two submits wrote when it has waited for the first alone, or for both. */
+/* The host reads what the second of two submits wrote. It is a hazard if it has waited for the first alone. */
 static void the_host_waits_for_the_submit_that_wrote(void **state) {
   (void)state;
   for (uint64_t waited = 1; waited <= 2; waited++) {
@@ -277,7 +277,7 @@ static void pools_give_no_more_sets_than_they_have(void **state) {
     wish w = usual(&b);
     b.layout.kinds[1] = rows[i % 3].kind;
     if (i % 2) w.bindings[0].offset = STORAGE_BYTES - (w.bindings[0].bytes = 128);
-    if (i % 2) w.bindings[0].bytes = w.bindings[1].bytes = 0; /* to the end */
+    if (i % 2) w.bindings[0].bytes = w.bindings[1].bytes = 0; /* to the end of the buffer */
     assert_int_equal(dispatch(&b, block, &w), VKF_OK);
     assert_int_equal(last_view.format, rows[i % 3].format);
     assert_int_equal(last_view.offset, 64);
@@ -379,7 +379,7 @@ static void pipelines_are_held_to_the_limits(void **state) {
   EXPECT_NEW("full subgroups cannot be required", p.subgroup_full = true);
   b.device.caps.subgroup_min = b.device.caps.subgroup_max = 16;
   EXPECT_NEW(NULL, p.subgroup_size = 16);
-  assert_int_equal(required_subgroup, 0); /* there is no other */
+  assert_int_equal(required_subgroup, 0); /* the device has no other */
   close_compiler(&b);
 }
 
@@ -390,7 +390,7 @@ static VkResult tell_nothing(VkDevice device, const VkPipelineInfoKHR *info, uin
   return VK_SUCCESS;
 }
 
-/* What makes a pipeline another one makes it anew; what does not finds the one that there is. */
+/* Other parameters make a new pipeline; equal ones find the one that exists. */
 static void pipelines_are_told_apart(void **state) {
   static const uint32_t one[] = {1, 2}, other[] = {1, 3};
   bench b;
@@ -415,7 +415,7 @@ static void pipelines_are_told_apart(void **state) {
   assert_true(n_made == 7 && stage_flags == VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT);
   EXPECT_PIPELINE(NULL, (p.statistics = true, p.name = "counted"));
   assert_true(n_made == 8 && made_flags == VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR);
-  EXPECT_PIPELINE(NULL, p.name = "counted"); /* with more than is asked for */
+  EXPECT_PIPELINE(NULL, p.name = "counted"); /* one with statistics is found */
   EXPECT_PIPELINE(NULL, p.statistics = true);
   assert_int_equal(n_made, 9);
   assert_int_equal(n_layouts, 1);
@@ -452,7 +452,7 @@ static VkResult allocate(VkDevice device, const VkMemoryAllocateInfo *info, cons
                          VkDeviceMemory *out) {
   (void)device, (void)allocator;
   assert_int_equal(info->allocationSize, NEEDED_BYTES);
-  assert_int_not_equal(info->memoryTypeIndex, 4); /* whose heap is too small: to ask would be against the rules */
+  assert_int_not_equal(info->memoryTypeIndex, 4); /* its heap is too small, so Vulkan forbids it */
   last_type = info->memoryTypeIndex;
   if (full_types >> last_type & 1) return full_result;
   *out = STUB_HANDLE(VkDeviceMemory);
@@ -468,7 +468,7 @@ static VkResult map(VkDevice device, VkDeviceMemory memory, VkDeviceSize offset,
   return VK_SUCCESS;
 }
 
-/* Types 0 and 1 are a card's own memory and what both sides see of it, 2 and 3 the host's; 4 is of a tiny heap. */
+/* Type 0 is a card's own memory, 1 the part of it that the host sees, 2 and 3 are the host's; 4 has a tiny heap. */
 static void open_memory(bench *b, vkf_device_kind kind) {
   static const VkMemoryPropertyFlags flags[] = {LOCAL, LOCAL | MAPPED, MAPPED, MAPPED | CACHED,
                                                 LOCAL | MAPPED | CACHED};
@@ -485,7 +485,7 @@ static void open_memory(bench *b, vkf_device_kind kind) {
     b->device.memory_properties.memoryTypes[i] = (VkMemoryType){flags[i], heaps[i]};
 }
 
-/* A heap that is full or too small is passed over, but a card's own memory is never left for the host's. */
+/* Heaps that are full or too small are skipped, but memory of a card is never replaced by the host's. */
 static void full_heaps_are_passed_over(void **state) {
   static const struct {
     vkf_device_kind kind;
@@ -519,7 +519,7 @@ static void full_heaps_are_passed_over(void **state) {
       full_result = k ? VK_ERROR_TOO_MANY_OBJECTS : VK_ERROR_OUT_OF_DEVICE_MEMORY;
       is_mapped = false;
       const vkf_status st = vkf_gpu_buffer_create(&b.device, "it", rows[i].memory, 100, &buffer);
-      const bool none = rows[i].type == 99 || (k && last_type != rows[i].type); /* of objects there are no more */
+      const bool none = rows[i].type == 99 || (k && last_type != rows[i].type); /* k: no other type is tried */
       vkf_gpu_device_memory(&b.device, &now, &peak);
       if (st != (none ? VKF_ERROR_DEVICE_MEMORY : VKF_OK) || (!none && last_type != rows[i].type))
         fail_msg("row %zu: status %d, type %u: %s", i, (int)st, (unsigned)last_type, b.env.message);

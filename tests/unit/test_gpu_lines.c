@@ -1,5 +1,5 @@
-/* Lines to a device: threads that submit at the same time reach the queue one after the other, under the host's lock,
- * too; each line counts its own submits, and a device that one loses is lost for all. */
+/* Lines to a device: threads that submit at the same time reach the queue one after the other, and under the host's
+ * lock. Each line counts its own submits. If one line loses the device, it is lost for all. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,7 +94,7 @@ static void lines_share_one_queue(void **state) {
   close_bench(&b);
 }
 
-/* Who finds it has the sentence of what happened; the others are told that the device was lost. */
+/* The line that finds the loss reports its cause; the others report that the device was lost. */
 static void a_lost_device_is_lost_for_all(void **state) {
   static bench b;
   (void)state;
@@ -112,7 +112,7 @@ static void a_lost_device_is_lost_for_all(void **state) {
   close_bench(&b);
 }
 
-/* A line has what its device has, and a line of a line is one of the device. */
+/* A line has its device's facts and settings. A line of a line is a line of the device. */
 static void lines_are_as_their_device(void **state) {
   static bench b;
   (void)state;

@@ -1,4 +1,4 @@
-/* Statistics of pipelines, as an invented driver gives them: formats, several programs, failures. */
+/* Statistics of pipelines from an invented driver: formats, several programs, failures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -64,7 +64,7 @@ static void numbers_of_every_format(void **state) {
   assert_string_equal(all[0].name, "Register Count");
   assert_true(all[0].value == 64 && all[1].value == -3 && all[2].value == 0.75 && all[3].value == 1);
 
-  n_programs = 2; /* each by its name */
+  n_programs = 2; /* each name begins with that of its program */
   assert_int_equal(vkf_gpu_pipeline_statistics(&device, &pipeline, &arena, &all, &n), VKF_OK);
   assert_int_equal(n, 8);
   assert_string_equal(all[0].name, "SIMD8: Register Count");

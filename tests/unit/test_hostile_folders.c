@@ -1,6 +1,5 @@
-/* Model folders made to break a reader, and output files whose writer dies: a sentence at once, never a crash, a wait
- * or half a file. Everything runs on ref: nothing here depends on a driver.
- */
+/* Model folders made to break a reader, and output files whose writer dies. Both give a message at once, never a crash,
+ * a wait or half a file. Everything runs on ref, because nothing here depends on a driver. */
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
@@ -23,7 +22,7 @@
 #include "support/tiny_model.h"
 #include "support/sessions.h"
 
-/* A test that waits for a FIFO or eats memory is killed by this. */
+/* The alarm kills a test that waits for a FIFO. A request for more than MOST_BYTES at once fails. */
 enum { ALARM_SECONDS = 60, MOST_BYTES = 64 << 20 };
 
 static vkf_context *context;
@@ -93,7 +92,7 @@ static void expect_refused(vkf_status want, const char *words) {
   expect_words(open_and_close(), want, words);
 }
 
-/* config.json with `from` replaced by `to`. */
+/* Writes config.json with `from` replaced by `to`. */
 static void put_config(const char *from, const char *to) {
   char text[2 * sizeof tiny_config];
   const char *at = strstr(tiny_config, from);
@@ -257,7 +256,7 @@ static void weights_that_are_no_numbers(void **state) {
   }
 }
 
-/* The tiny model's positions have no end, so nothing but the caller limits a length. */
+/* The tiny model has any number of positions, so only the caller limits a length. */
 static void absurd_generation(void **state) {
   (void)state;
   static const char *const configs[] = {
@@ -274,10 +273,10 @@ static void absurd_generation(void **state) {
     vkf_status st = generate(configs[i]);
     if (st == VKF_OK || said[0] == 0) fail_msg("%s: %s: %s", configs[i], vkf_status_name(st), said);
   }
-  peak_bytes = 0; /* more than any machine has, so none of it is asked for */
+  peak_bytes = 0; /* more than any machine has, so nothing is allocated */
   expect_words(generate("{\"num_beams\": 2000000000, \"max_new_tokens\": 100000}"), VKF_ERROR_MEMORY,
                "expected a request that fits into this machine's memory, ");
-  /* the ids of these beams, three times, are 0.6 of the memory, their log-probabilities as much again */
+  /* three copies of these beams' ids take 0.6 of the memory, their log-probabilities as much again */
   char half[96];
   const double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   snprintf(half, sizeof half, "{\"num_beams\": %d, \"max_new_tokens\": 1000000}", (int)(bytes * 0.6 / 12e6));
@@ -294,7 +293,7 @@ static void write_out(vkf_context *c, float *data, const char *path, vkf_status 
   if (st != want) _exit(3);
 }
 
-/* Files that begin with out.safetensors and are not it: what a killed writer leaves. */
+/* Removes the temporary files that killed writers left. */
 static void remove_leftovers(void) {
   char command[160];
   snprintf(command, sizeof command, "rm -f %s.*.tmp", in_folder("out.safetensors"));
@@ -347,7 +346,7 @@ static void outputs_that_cannot_be_written(void **state) {
     expect_words(vkf_arrays_write(context, paths[i], &array, 1), VKF_ERROR_FILE, paths[i]);
 }
 
-/* The disk is full in the middle: a limit on the size of files stands for it. */
+/* The disk becomes full during a write, imitated by a limit on the size of files. */
 static void a_full_disk(void **state) {
   (void)state;
   char path[128];

@@ -1,4 +1,4 @@
-/* What is picked on a device of each class of GPUs, for many rows, 64, 8 and one, in every format of weights, and why.
+/* The kernels that are picked on each class of GPUs, and why, for 512, 64, 8 and one row and each format of weights.
  *
  * The devices are invented after what Mesa's drivers report of such chips (scripts/farm) and what vendors publish. */
 #include <setjmp.h>
@@ -237,8 +237,8 @@ static void each_class_has_its_kernels(void **state) {
   assert_int_equal(n_wrong, 0);
 }
 
-/* Weights in q8: integer dot products where an instruction has them and no matrix core does it faster; few rows, and
- * runs that want the same bits in any batch, have the kernels of int8. */
+/* Weights in q8 take integer dot products if the device has an instruction for them and no matrix cores, which are
+ * faster. Few rows, and batch-invariant runs, take the kernels of int8. */
 static void activations_with_8_bits(void **state) {
   (void)state;
   static const struct {
@@ -271,9 +271,9 @@ static void activations_with_8_bits(void **state) {
   }
 }
 
-/* 64 rows of a 4096x4096 weight are 64 tiles of 64x64. On 128 or 96 cores a third or half of them would have none, so K
- * is split until each core has two workgroups. As many rows as fill the device keep K whole, and so do few cores,
- * because adding up costs a second dispatch. */
+/* 64 rows of a 4096x4096 weight are 64 tiles of 64x64. Of 96 or 128 cores a third or half would have none, so K is
+ * split until each core has two workgroups. If many rows fill the device, or it has few cores, K stays whole, because
+ * adding up costs a second dispatch. */
 static void matrix_cores_have_work_for_few_rows(void **state) {
   (void)state;
   static const struct {
@@ -309,19 +309,20 @@ static void matrix_cores_have_work_for_few_rows(void **state) {
       vkf_problem wide = p, ascending = p;
       wide.wide = true;
       assert_string_equal(vkf_kern_pick(&wide, &caps, NULL, why, sizeof why)->family->name,
-                          expected[i].rows < 256 ? "split" : "shared"); /* which have work enough for each core */
+                          expected[i].rows < 256 ? "split" : "shared"); /* from 256 on each core has enough work */
       ascending.order = VKF_ORDER_ASCENDING;
       assert_string_equal(vkf_kern_pick(&ascending, &caps, NULL, why, sizeof why)->family->name, "shared");
     }
   vkf_caps caps = device("nvidia");
   caps.n_cores = 128;
   vkf_problem small = problem(&caps, VKF_FORMAT_F16, 64);
-  small.matmul.n = small.matmul.k = 256; /* over before a second dispatch has begun */
+  small.matmul.n = small.matmul.k = 256; /* done before a second dispatch could begin */
   char why[256];
   assert_string_equal(vkf_kern_pick(&small, &caps, NULL, why, sizeof why)->family->name, "coopmat");
 }
 
-/* Times of other kernels do not put matrix cores behind them; their own time does, and so does one that was wrong. */
+/* A kernel of matrix cores without a time ranks before kernels that have one. Its own time counts, and if it was wrong,
+ * it ranks after them. */
 static void missing_times_switch_no_matrix_cores_off(void **state) {
   (void)state;
   const vkf_caps caps = device("nvidia");
@@ -356,7 +357,7 @@ static void few_long_rows_are_split(void **state) {
       {"nvidia", VKF_OP_TOP_K, 4, 8000, false, "row"},
       {"nvidia", VKF_OP_TOP_K, 512, 32000, false, "row"},
       {"nvidia", VKF_OP_TOP_K, 1, 4096, false, "row"},
-      {"nvidia", VKF_OP_TOP_K, 1, 32000, true, "split"}, /* selects: the same bits in any order */
+      {"nvidia", VKF_OP_TOP_K, 1, 32000, true, "split"}, /* it selects, so any order gives the same bits */
       {"apple", VKF_OP_TOP_K, 1, 32000, false, "split"},
       {"cpu", VKF_OP_TOP_K, 1, 32000, false, "lanes"},
       {"nvidia", VKF_OP_LOG_SOFTMAX, 8, 128000, false, "split"},
@@ -385,7 +386,7 @@ static void few_long_rows_are_split(void **state) {
   }
 }
 
-/* Few wide rows are each kept in the registers of a workgroup. */
+/* On GPUs a norm of up to 8 wide rows keeps each in the registers of a workgroup. */
 static void few_rows_are_normed_wide(void **state) {
   (void)state;
   static const struct {
@@ -413,8 +414,8 @@ static void few_rows_are_normed_wide(void **state) {
   }
 }
 
-/* What a driver could not make, or only with spilled registers, is not picked again for the node, however many they
- * are. */
+/* Kernels that a driver could not make, or only with spilled registers, are not picked again for the node, however many
+ * there are. */
 static void what_was_refused_is_passed_over(void **state) {
   (void)state;
   const vkf_caps caps = device("apple");

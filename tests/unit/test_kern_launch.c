@@ -15,7 +15,7 @@
 extern const vkf_family vkf_family_heads, vkf_family_subgroup_per_query, vkf_family_uniform_keys,
     vkf_family_workgroup_per_query;
 
-/* Each element lies where the index says, no two share a place, the rest is zero, the scales follow. */
+/* Checks that each element is where the index says, no two share a place, the rest is zero, and the scales follow. */
 static void check_packing(vkf_weight_packing p, uint32_t n, uint32_t k, size_t elements, size_t bytes) {
   const vkf_format_row *f = vkf_format_get(p.format);
   const uint32_t per_word = 32 / f->bits, all = f->bits == 32 ? UINT32_MAX : (1u << f->bits) - 1;
@@ -24,7 +24,7 @@ static void check_packing(vkf_weight_packing p, uint32_t n, uint32_t k, size_t e
   float *rows = calloc((size_t)n * k, sizeof *rows);
   uint32_t *packed = malloc(bytes);
   const float *scales = (const float *)((const char *)packed + vkf_kern_scales_offset(&p, n, k));
-  for (size_t i = 0; i < (size_t)n * k; i++) rows[i] = (float)(i % 125 + 3); /* is there in every row of the cases */
+  for (size_t i = 0; i < (size_t)n * k; i++) rows[i] = (float)(i % 125 + 3); /* no row of the cases encodes it as 0 */
   memset(packed, 0xff, bytes);
   vkf_kern_pack(&p, n, k, VKF_FORMAT_F32, rows, packed);
   size_t zeros = 0;
@@ -41,7 +41,7 @@ static void check_packing(vkf_weight_packing p, uint32_t n, uint32_t k, size_t e
       assert_int_equal(bits, expected);
     }
   }
-  if (!f->block) { /* the same from what is stored in the format already */
+  if (!f->block) { /* elements that are already in the format are packed into the same bytes */
     void *elements = malloc((size_t)n * k * sizeof *rows), *again = malloc(bytes);
     f->encode(rows, (size_t)n * k, 0, elements);
     memset(again, 0xff, bytes);
@@ -76,7 +76,7 @@ static void packing_in_fewer_bits(void **state) {
   check_packing((vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_BF16}, 3, 131, 393, 800);
 }
 
-/* The order that the kernels count on: groups of columns, then k in packs, then columns (in one layout the even ones
+/* The order that the kernels expect: groups of columns, then k in packs, then columns (in one layout the even ones
  * first), then k in the pack. */
 static void packing_has_the_documented_order(void **state) {
   (void)state;
@@ -98,7 +98,7 @@ static vkf_problem problem(vkf_op op, uint32_t m, uint32_t n) {
   return p;
 }
 
-/* The grid covers the result, wastes less than a tile, and an empty problem has none. */
+/* The grid covers the result and wastes less than a tile; that of an empty problem is 0. */
 static void grid_covers(void **state) {
   (void)state;
   size_t n_variants;
@@ -165,8 +165,8 @@ static void constants_come_from_the_row(void **state) {
   assert_int_equal(c[VKF_C_WORKGROUP], 8);
 }
 
-/* Two stages: workgroups of the first for each split of the keys at hand, a lane of the second for each number of the
- * result, and scratch memory for whatever the first one finds. */
+/* The first stage has workgroups for each split of the actual keys, the second a lane for each number of the result.
+ * Scratch memory holds what the first one finds. */
 static void splits_have_two_stages(void **state) {
   (void)state;
   const vkf_variant *v = vkf_kern_find("attention-split-4x32x16-m4n4-w32");
@@ -189,7 +189,7 @@ static void splits_have_two_stages(void **state) {
   weight.packing.format = VKF_FORMAT_F16;
   assert_string_equal(vkf_kern_module(matmul, 0, &weight, &usual, name, sizeof name), "matmul_split_f16");
   assert_string_equal(vkf_kern_module(matmul, 1, &weight, &usual, name, sizeof name), "matmul_combine");
-  weight.packing.format = VKF_FORMAT_INT8; /* whose rows have scales, which come in the end */
+  weight.packing.format = VKF_FORMAT_INT8; /* the second stage applies the scales of its rows */
   assert_string_equal(vkf_kern_module(matmul, 1, &weight, &usual, name, sizeof name), "matmul_combine_int8");
   assert_string_equal(vkf_kern_module(matmul, 0, &weight, &v3d, name, sizeof name), "matmul_split_written_out_int8");
   assert_string_equal(vkf_kern_module(matmul, 1, &weight, &v3d, name, sizeof name), "matmul_combine_int8");
@@ -199,7 +199,7 @@ static void splits_have_two_stages(void **state) {
   assert_int_equal(vkf_kern_split(v, &p, &(vkf_caps){0}), 0);
 }
 
-/* A dispatch before rounds x: to 8 bits where the weight is in q8, and to f16 for some kernels of matrix cores. */
+/* A first dispatch rounds x: to 8 bits if the weight is in q8, and to f16 for some kernels of matrix cores. */
 static void x_is_rounded_before(void **state) {
   (void)state;
   static const struct {
@@ -248,7 +248,7 @@ static void x_is_rounded_before(void **state) {
   }
 }
 
-/* In the reproducible mode functions are made of + - * / and root (docs/numerics.md), so their errors are known. */
+/* In the reproducible mode functions are built from + - * / and roots (docs/numerics.md), so their errors are known. */
 static void rounding_of_the_reproducible_mode(void **state) {
   (void)state;
   vkf_rounding r;
@@ -256,11 +256,11 @@ static void rounding_of_the_reproducible_mode(void **state) {
   p.reproducible = true;
   vkf_kern_rounding(vkf_kern_find("norm-row-64"), &p, &r);
   assert_true(r.exp_ulp_slope == 0 && r.exp_ulp_base < 3 && r.log_ulp < 3);
-  assert_true(r.div_ulp == 0.5 && r.rsqrt_ulp == 3 * r.div_ulp); /* a root and a quotient of it */
+  assert_true(r.div_ulp == 0.5 && r.rsqrt_ulp == 3 * r.div_ulp); /* a root, and a quotient by it */
   assert_true(r.tiny == 0x1p-100 && r.log_abs == 0x1p-24 && r.u == 0x1p-24);
 }
 
-/* Splits of K: at least 128 long, at most 16, whole slices, and work for each core twice. */
+/* K is split into at most 16 parts of at least 128, in whole slices, so that each core has two workgroups. */
 static void pieces_of_k(void **state) {
   (void)state;
   const vkf_variant *v = vkf_kern_find("matmul-split-64x64x16-m4n4");
@@ -274,7 +274,7 @@ static void pieces_of_k(void **state) {
   k.matmul.k = 200;
   assert_int_equal(vkf_kern_split(v, &k, &large), 128);
   k.matmul.k = 16 * 250 + 1;
-  assert_int_equal(vkf_kern_split(v, &k, &large), 256); /* 251, by whole slices of 16 */
+  assert_int_equal(vkf_kern_split(v, &k, &large), 256); /* 251, up to whole slices of 16 */
 }
 
 /* A bound must know how many partial sums an element has. */

@@ -31,7 +31,7 @@ static vkf_caps a_device(void) {
                     .subgroup_max = 1};
 }
 
-/* The least that Vulkan 1.1 promises, but for eight storage buffers. */
+/* The least that Vulkan 1.1 allows, except that it has eight storage buffers. */
 static vkf_caps tiny(void) {
   return a_device();
 }
@@ -143,7 +143,7 @@ static void names_are_unique_and_found(void **state) {
   assert_non_null(vkf_kern_find("matmul-lane-m16n4-w8-texel"));
 }
 
-/* A module that the build does not have would be found only when a device runs it. */
+/* A module that is missing from the build would be noticed only when a device runs it. */
 static void modules_are_built(void **state) {
   (void)state;
   size_t n, m;
@@ -209,7 +209,7 @@ static void defaults_follow_the_device(void **state) {
   p = matmul(&lvp, 77, 512, 512);
   assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_TEXEL);
   assert_int_equal(pick(&p, &lvp)->tile.gemm.tm, 16);
-  p = matmul(&lvp, 1, 512, 512); /* decoding: no rows for nothing */
+  p = matmul(&lvp, 1, 512, 512); /* decoding: no unused rows */
   assert_int_equal(pick(&p, &lvp)->tile.gemm.tm, 1);
   p = any(VKF_OP_ATTENTION, VKF_ORDER_ASCENDING);
   p.attention.queries = 1; /* decoding */
@@ -222,7 +222,7 @@ static void defaults_follow_the_device(void **state) {
   p.attention.value_width = 64;
   assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_TEXEL);
   assert_int_equal(pick(&p, &sw)->access, VKF_ACCESS_STORAGE); /* few texels */
-  p.attention.batch = 32;                                      /* sequences enough for all lanes */
+  p.attention.batch = 32;                                      /* enough sequences for all lanes */
   assert_string_equal(pick(&p, &sw)->family->name, "heads");
   assert_string_equal(pick(&p, &lvp)->family->name, "heads");
   assert_int_equal(pick(&p, &lvp)->workgroup, lvp.subgroup_size);
@@ -230,10 +230,10 @@ static void defaults_follow_the_device(void **state) {
   p.attention.batch = 1;
   p.attention.queries = 48;
   assert_string_equal(pick(&p, &lvp)->family->name, "subgroup-per-query");
-  assert_string_equal(pick(&p, &newer)->family->name, "uniform-few"); /* uniform takes long to make */
+  assert_string_equal(pick(&p, &newer)->family->name, "uniform-few"); /* uniform takes long to compile */
   p.attention.queries = 24;
-  assert_string_equal(pick(&p, &newer)->family->name, "uniform-keys"); /* and so does that, in its way */
-  p.attention.keys = 1010; /* over many keys it is soon earned again: a turn of a conversation */
+  assert_string_equal(pick(&p, &newer)->family->name, "uniform-keys"); /* uniform-few takes some time, too */
+  p.attention.keys = 1010; /* with many keys, as in a conversation, that pays soon */
   p.attention.queries = 10;
   assert_string_equal(pick(&p, &newer)->family->name, "uniform");
   p.attention.queries = 2;
@@ -257,20 +257,20 @@ static void defaults_follow_the_device(void **state) {
   p.norm.width = p.norm.whole_width = 336;
   assert_string_equal(pick(&p, &newer)->family->name, "uniform");
   assert_string_equal(pick(&p, &lvp)->family->name, "lanes");
-  p.norm.whole_width = 340; /* what passes has no whole vector at its end */
+  p.norm.whole_width = 340; /* the part that passes does not end with a whole vector */
   assert_string_equal(pick(&p, &newer)->family->name, "lanes");
   p.norm.width = p.norm.whole_width = 340;
   assert_string_equal(pick(&p, &newer)->family->name, "lanes");
 }
 
-/* A lavapipe without scalar loads at uniform addresses takes the same kernels with 16 lanes as with 8: what would be
- * left for it otherwise are gathers, 28 times slower. */
+/* Without scalar loads at uniform addresses, lavapipe takes the same kernels with 16 lanes as with 8. The others would
+ * use gathers, which are 28 times slower. */
 static void wide_vectors_take_the_same_families(void **state) {
   (void)state;
   const vkf_caps narrow = lavapipe(), wide = wide_lavapipe();
   const uint32_t rows[] = {1, 2, 5, 8, 13, 45, 128};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
-    for (size_t far = 0; far < 2; far++) { /* where there are texels, and where they end */
+    for (size_t far = 0; far < 2; far++) { /* 1: the weight exceeds a texel buffer */
       const uint32_t k = far ? 1u << 22 : 512;
       const vkf_problem a = matmul(&narrow, rows[i], 512, k), b = matmul(&wide, rows[i], 512, k);
       const vkf_variant *x = pick(&a, &narrow), *y = pick(&b, &wide);
@@ -289,7 +289,7 @@ static void wide_vectors_take_the_same_families(void **state) {
   }
 }
 
-/* On GPUs: few queries over many keys in splits, as many as there is room for; many in tiles. */
+/* On GPUs few queries over many keys are split into as many parts as there is room for; many queries take tiles. */
 static void attention_on_gpus(void **state) {
   (void)state;
   vkf_caps big = nvidia(), small = tiny(), cpu = lavapipe();
@@ -332,8 +332,8 @@ static void attention_on_gpus(void **state) {
   refused("attention-tiles-32x16x64-m4n1", &p, &big, "head widths up to 256, here it is 260");
 }
 
-/* Many queries by matrix cores where the device has them and keys and values are in f16; not few, whose rows would fill
- * no matrix, and no head that is no whole matrix. */
+/* Many queries take matrix cores if the device has them and keys and values are in f16. Few queries do not, because
+ * their rows would not fill a matrix, nor do heads that are not whole matrices. */
 static void attention_on_matrix_cores(void **state) {
   (void)state;
   static const struct {
@@ -374,7 +374,7 @@ static void attention_on_matrix_cores(void **state) {
   }
 }
 
-/* Rows on software drivers: never through shared memory, through texels where the rows fit, at the device's width. */
+/* On software drivers, kernels of rows use no shared memory, texels if the rows fit, and the device's width. */
 static void rows_follow_the_device(void **state) {
   (void)state;
   const vkf_op ops[] = {VKF_OP_NORM, VKF_OP_LOG_SOFTMAX, VKF_OP_TOP_K};
@@ -394,8 +394,8 @@ static void rows_follow_the_device(void **state) {
   assert_string_equal(pick(&p, &lvp)->family->name, "row");
 }
 
-/* One packing serves every M: small and large kernels share it, and so in class ascending the bits of a row do not
- * depend on M. */
+/* One packing serves every M. Small and large kernels share it, so in class ascending the bits of a row do not depend
+ * on M. */
 static void packing_serves_every_m(void **state) {
   (void)state;
   const vkf_caps devices[] = {tiny(), swiftshader(), lavapipe(), nvidia(), with_matrices()};
@@ -453,7 +453,7 @@ static void gpus_go_by_the_rows(void **state) {
   assert_string_equal(pick(&p, &gpu)->family->name, "vector");
 }
 
-/* 16 KiB of shared memory and 128 invocations: a large tile all the same. */
+/* Devices with 16 KiB of shared memory and 128 invocations have a large tile, too. */
 static void small_devices_have_tiles(void **state) {
   (void)state;
   const vkf_caps small = tiny();
@@ -526,7 +526,7 @@ static void fit_says_why_not(void **state) {
   refused("attention-workgroup-per-query-16", &wide, &c, "multiples of 4, here they are 64 and 66");
 }
 
-/* What a device has to the last byte is enough, and one less is not. */
+/* A kernel may need exactly what the device allows, but no more. */
 static void limits_are_inclusive(void **state) {
   (void)state;
   vkf_caps c = lavapipe();
@@ -554,7 +554,7 @@ static void limits_are_inclusive(void **state) {
   assert_null(vkf_kern_fit(shared, &p, &c, why, sizeof why));
 }
 
-/* A feature is there when all of it is. */
+/* A feature counts only if all of its parts are there. */
 static void features_are_whole(void **state) {
   (void)state;
   char why[256];
@@ -577,7 +577,7 @@ static void features_are_whole(void **state) {
   refused(name, &p, &c, "binds 7 storage buffers, the device allows 6");
 }
 
-/* What is unrolled too far for the reproducible mode is refused on every class of devices. */
+/* Kernels that are unrolled too far for the reproducible mode are refused in it on every class of devices. */
 static void unrolled_kernels_are_not_reproducible(void **state) {
   (void)state;
   size_t n, n_refused = 0;
@@ -599,7 +599,7 @@ static void unrolled_kernels_are_not_reproducible(void **state) {
   assert_true(n_refused > 0);
 }
 
-/* Odd head widths: a query a lane has turns for some thousand keys, tiles for several times as many. */
+/* With odd head widths, lane-per-query has loop turns for a few thousand keys, and tiles for several times as many. */
 static void kernels_for_gpus_are_a_last_resort(void **state) {
   (void)state;
   vkf_caps c = lavapipe();
@@ -619,7 +619,7 @@ static void kernels_for_gpus_are_a_last_resort(void **state) {
   assert_non_null(strstr(why, "turns of loops"));
 }
 
-/* A weight lies as the forced variant reads it; never by default on a software driver, but when forced. */
+/* A weight is packed as the forced variant reads it, also if that is never the default on a software driver. */
 static void forced_variant_decides_the_packing(void **state) {
   (void)state;
   const vkf_caps c = lavapipe();
@@ -633,7 +633,7 @@ static void forced_variant_decides_the_packing(void **state) {
   assert_null(vkf_kern_fit(shared, &p, &c, why, sizeof why));
 }
 
-/* Where the driver loads the matrices of workgroups: weights in f16, no gates, no tiles that cross an edge. */
+/* Matrices of workgroups, where the driver loads them, take weights in f16, no gates, and no tiles across an edge. */
 static void matrices_of_workgroups(void **state) {
   (void)state;
   vkf_caps c = with_matrices();
@@ -666,7 +666,7 @@ static void matrices_of_workgroups(void **state) {
   assert_string_equal(pick(&p, &c)->family->name, "coopmat-halves");
 }
 
-/* Weights in f16: cooperative matrices for any number of rows, in tiles that the rows fill. */
+/* Weights in f16 take cooperative matrices from 9 rows on, in tiles that the rows fill. */
 static void cooperative_matrices_where_they_pay(void **state) {
   (void)state;
   vkf_caps c = with_matrices();
@@ -676,11 +676,11 @@ static void cooperative_matrices_where_they_pay(void **state) {
   assert_int_equal(p.packing.layout, VKF_LAYOUT_W_ROWS);
   assert_string_equal(pick(&p, &c)->family->name, "coopmat-halves"); /* many tiles read each x */
   assert_int_equal(pick(&p, &c)->tile.gemm.bm, 128);
-  c.n_cores = 132; /* each has a tile of 128 */
+  c.n_cores = 132; /* each core has a tile of 128 */
   p.matmul.m = 512;
   assert_string_equal(pick(&p, &c)->family->name, "coopmat-halves");
   assert_int_equal(pick(&p, &c)->tile.gemm.bm, 128);
-  p.matmul.m = 256; /* half of them would, and wait for loads whatever they bring */
+  p.matmul.m = 256; /* half of the cores would, and loads take as long for smaller tiles */
   assert_int_equal(pick(&p, &c)->tile.gemm.bm, 64);
   c.n_cores = 0;
   p.matmul.m = 9;
@@ -701,7 +701,7 @@ static void cooperative_matrices_where_they_pay(void **state) {
   p.order = VKF_ORDER_FAST;
   p.packing.format = VKF_FORMAT_BF16;
   assert_string_equal(pick(&p, &c)->family->name, "coopmat-halves");
-  c.subgroup_max = 64; /* not NVIDIA: nobody has measured slices of 64 there */
+  c.subgroup_max = 64; /* not NVIDIA: slices of 64 were not measured there */
   assert_string_equal(pick(&p, &c)->family->name, "coopmat-split");
   c.subgroup_max = 32;
   p.packing.format = VKF_FORMAT_F32;
@@ -712,13 +712,13 @@ static void cooperative_matrices_where_they_pay(void **state) {
   c.coopmat = false;
   refused("matmul-coopmat-64x64x32-m32n32-16x16x16-w32", &p, &c, "no cooperative matrices");
   c = with_matrices();
-  c.is_cpu = true; /* fits, and runs only when it is forced */
+  c.is_cpu = true; /* fits, but runs only if it is forced */
   char why[256];
   assert_null(vkf_kern_fit(vkf_kern_find("matmul-coopmat-64x64x32-m32n32-16x16x16-w32"), &p, &c, why, sizeof why));
   assert_string_equal(pick(&p, &c)->family->name, "naive");
 }
 
-/* What a kernel of cooperative matrices takes for granted of its tile. */
+/* Kernels of cooperative matrices rely on this about their tiles. */
 static void tiles_of_matrices_are_whole(void **state) {
   (void)state;
   size_t n;
@@ -735,11 +735,11 @@ static void tiles_of_matrices_are_whole(void **state) {
   }
 }
 
-/* A caller's tile has whole matrices, too. */
+/* A tile that a caller sets must have whole matrices, too. */
 static void tiles_of_matrices_may_be_set(void **state) {
   (void)state;
   static const struct {
-    const char *tile, *found; /* the name, or what is said */
+    const char *tile, *found; /* the variant's name, or a part of the message */
   } rows[] = {{"bm=64,bn=32,bk=64", "matmul-coopmat-64x32x64-m32n32-16x16x16-w32"},
               {"tm=16,tn=64", "matmul-coopmat-64x64x32-m16n64-16x16x16-w32"},
               {"tm=8", "multiples of 16, 16 and 16, the sizes of a matrix, found 8, 32 and 32"},
@@ -757,7 +757,7 @@ static void tiles_of_matrices_may_be_set(void **state) {
   }
 }
 
-/* What the kernels of the other tiles have registers and shared memory for, and what follows from a tile. */
+/* Other tiles fit the registers and the shared memory that their shaders declare, and determine the workgroup. */
 static void tiles_fit_their_shaders(void **state) {
   (void)state;
   size_t n;
@@ -787,7 +787,7 @@ static void tiles_fit_their_shaders(void **state) {
   }
 }
 
-/* The same of attention: whole blocks of keys, whole steps of clusters. */
+/* Tiles of attention have whole blocks of keys and whole steps of clusters. */
 static void tiles_of_attention_are_whole(void **state) {
   (void)state;
   size_t n;
@@ -823,7 +823,7 @@ static void order_follows_the_device(void **state) {
   assert_int_equal(vkf_kern_order(&gpu, true), VKF_ORDER_ASCENDING);
 }
 
-/* Each op binds the step buffer and at least one operand: an op without a number in storage_bindings() shows here. */
+/* Each op binds the step buffer and at least one operand. An op that storage_bindings() does not count fails here. */
 static void every_op_binds_operands(void **state) {
   (void)state;
   size_t n;

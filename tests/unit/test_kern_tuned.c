@@ -72,11 +72,11 @@ static void the_packing_of_the_fastest_is_taken(void **state) {
       row(&c, 32, 512, 512, "matmul-uniform-m6n2-w8", 3000), row(&c, 32, 512, 512, "matmul-lane-m16n4-w8-texel", 1000)};
   const vkf_tuned all = {rows, VKF_COUNT(rows)}, first = {rows, 2};
   assert_int_equal(matmul(&c, NULL, 32, 256, 512).packing.layout, VKF_LAYOUT_W_COLUMNS); /* by the defaults */
-  /* This weight's own times; of 512 x 512 pick is 3 times slower once and 5 times faster once. */
+  /* Each weight's own times decide. On 512 x 512 uniform is 3 times slower once and 5 times faster once. */
   assert_int_equal(matmul(&c, &all, 32, 256, 512).packing.layout, VKF_LAYOUT_W_LANE);
   assert_int_equal(matmul(&c, &all, 32, 512, 512).packing.layout, VKF_LAYOUT_W_COLUMNS);
-  /* Each problem counts once, however many kernels were timed on it: one of three kernels, 2 times slower, and one of
-   * two, as fast. */
+  /* Each problem counts once, however many kernels were timed on it: uniform is 2 times slower than the best of three
+   * kernels and as fast as the best of two, on average sqrt(2). */
   const vkf_tuned_time often[] = {
       row(&c, 32, 256, 512, "matmul-uniform-m6n2-w8", 2000), row(&c, 32, 256, 512, "matmul-lane-m16n4-w8-texel", 1000),
       row(&c, 32, 256, 512, "matmul-uniform-m4n2-w8", 9000), row(&c, 32, 128, 512, "matmul-uniform-m6n2-w8", 1000),
@@ -84,9 +84,9 @@ static void the_packing_of_the_fastest_is_taken(void **state) {
   const vkf_tuned five = {often, VKF_COUNT(often)};
   const double slowdown = vkf_kern_tuned_slowdown(&five, 0, 0, &often[0].problem.packing);
   assert_true(slowdown > sqrt(2) * (1 - 1e-12) && slowdown < sqrt(2) * (1 + 1e-12));
-  /* A weight that was not measured goes by those that were. */
+  /* A weight that was not measured takes the packing that was best for those that were. */
   assert_int_equal(matmul(&c, &first, 32, 128, 128).packing.layout, VKF_LAYOUT_W_LANE);
-  /* Nothing that was measured is there: the defaults. */
+  /* Without any times the defaults decide. */
   assert_int_equal(matmul(&c, &(vkf_tuned){rows, 0}, 32, 128, 126).packing.layout, VKF_LAYOUT_W_COLUMNS);
   assert_true(vkf_kern_tuned_slowdown(&all, 256, 512, &rows[1].problem.packing) == 1);
   assert_true(vkf_kern_tuned_slowdown(&all, 64, 64, &rows[1].problem.packing) == 0);
@@ -104,7 +104,7 @@ static void the_fastest_of_the_packing_is_taken(void **state) {
   assert_string_equal(pick(&c, &tuned, 32, 256, 512), "matmul-uniform-m4n2-w8");
   assert_string_equal(pick(&c, &tuned, 20, 256, 512), "matmul-uniform-m4n2-w8");     /* 32 is near */
   assert_string_equal(pick(&c, &tuned, 64, 256, 512), pick(&c, NULL, 64, 256, 512)); /* nothing as large was measured */
-  assert_string_equal(pick(&c, &tuned, 2, 256, 512), pick(&c, NULL, 2, 256, 512));   /* few rows: only what is equal */
+  assert_string_equal(pick(&c, &tuned, 2, 256, 512), pick(&c, NULL, 2, 256, 512)); /* few rows: only times of as many */
   assert_string_equal(pick(&c, &tuned, 1, 256, 512), "matmul-uniform-m4n2-w8");
   assert_string_equal(pick(&c, &tuned, 32, 512, 512), pick(&c, NULL, 32, 512, 512)); /* another weight */
 }
@@ -149,7 +149,7 @@ static void attention_goes_by_queries_and_keys(void **state) {
   assert_ptr_not_equal(vkf_kern_pick(&p, &c, &tuned, why, sizeof why), slow);
 }
 
-/* Where facts decide nothing is measured; where they do not, the best guess of each packing is. */
+/* If facts decide, nothing is measured; otherwise the best guess of each packing is. */
 static void only_what_facts_do_not_decide_is_probed(void **state) {
   (void)state;
   vkf_caps c = a_lavapipe();
@@ -162,13 +162,13 @@ static void only_what_facts_do_not_decide_is_probed(void **state) {
   assert_int_equal(vkf_kern_probe_candidates(&c, &p, v), 2);
   assert_string_equal(v[1]->family->name, "lane");
   c = a_lavapipe();
-  /* The probe speaks for the packing alone. */
+  /* Times of the probe decide the packing alone. */
   vkf_tuned_time rows[] = {row(&c, p.matmul.m, p.matmul.n, p.matmul.k, "matmul-uniform-m6n2-w8", 2000),
                            row(&c, p.matmul.m, p.matmul.n, p.matmul.k, "matmul-lane-m4n4-w8", 1000)};
   rows[0].probed = rows[1].probed = true;
   const vkf_tuned tuned = {rows, 2};
   assert_string_equal(pick(&c, &tuned, p.matmul.m, p.matmul.n, p.matmul.k), "matmul-lane-m16n4-w8-texel");
-  c.uniform_loads = false; /* no pick kernel fits */
+  c.uniform_loads = false; /* no uniform kernel fits */
   assert_int_equal(vkf_kern_probe_candidates(&c, &p, v), 0);
   c = a_lavapipe();
   c.driver_version = 22u << 22 | 3 << 12;
@@ -184,8 +184,7 @@ static bool speaks(const vkf_problem *tuned, const vkf_problem *wanted) {
   return vkf_kern_tuned_near(&all, wanted) != NULL;
 }
 
-/* Times of up to twice as many rows speak for a problem, from 16 rows on, and those of other widths or formats never.
- */
+/* From 16 rows on, times of up to twice as many rows count for a problem. Times of other widths or formats never do. */
 static void times_speak_for_their_likes(void **state) {
   (void)state;
   static const struct {

@@ -1,4 +1,4 @@
-/* What kernels state of the turns of their loops, and how a driver that ends loops early is found out. */
+/* The numbers of loop turns that kernels report, and how a driver that ends loops early is found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 extern const vkf_family vkf_family_naive, vkf_family_row;
 
-/* A kernel that is said to take fewer turns for a larger problem would be picked where the driver ends it. */
+/* If a count fell as a problem grows, a kernel would be picked whose loops the driver ends early. */
 static void no_count_falls_when_a_problem_grows(void **state) {
   (void)state;
   size_t n = 0, n_sizes;
@@ -39,7 +39,7 @@ static void no_count_falls_when_a_problem_grows(void **state) {
   }
 }
 
-/* Worked out by hand from the shaders. */
+/* Counted by hand in the shaders. */
 static void counts_are_those_of_the_shaders(void **state) {
   (void)state;
   static const struct {
@@ -64,7 +64,7 @@ static void counts_are_those_of_the_shaders(void **state) {
   }
 }
 
-/* What probe_loops finds on a driver with one counter for all loops of an invocation. */
+/* Returns what probe_loops computes on a driver that ends loops after `limit` turns, all of an invocation together. */
 static uint32_t found_by(const vkf_check_trial *t, uint32_t given, uint64_t limit) {
   const uint32_t inner = VKF_PROBE_INNER_TURNS, rounds = t->turns / (inner + 1), rest = t->turns % (inner + 1);
   uint64_t turns = 0;

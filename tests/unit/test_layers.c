@@ -56,7 +56,7 @@ static int read_layers(void **state) {
   return 0;
 }
 
-/* May a file of `from` include "header"? */
+/* Returns whether a file of `from` may include "header". */
 static bool is_allowed(const room *from, const char *header) {
   const char *slash = strchr(header, '/');
   if (slash == NULL || strstr(header, "..") != NULL) return false;
@@ -69,7 +69,7 @@ static bool is_allowed(const room *from, const char *header) {
   return false;
 }
 
-/* The header of a line `#include "header"`; false for any other line. */
+/* Reads the header of a line `#include "header"`. Returns false for any other line. */
 static bool parse_include(const char *line, char header[256]) {
   return sscanf(line, " # include \"%255[^\"]\"", header) == 1;
 }
@@ -167,7 +167,7 @@ static bool is_name(char c) {
   return c == '_' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-/* Comments become spaces. */
+/* Replaces comments by spaces. */
 static void blank_comments(char *text) {
   for (char *begin = strstr(text, "/*"); begin != NULL; begin = strstr(begin, "/*")) {
     char *end = strstr(begin, "*/");
@@ -177,7 +177,8 @@ static void blank_comments(char *text) {
   }
 }
 
-/* The next name followed by "(" from *at on; *at moves behind it. False: there is none before `end`. */
+/* Finds the next name that is followed by "(" from *at on and moves *at after it. Returns false if there is none before
+ * `end`. */
 static bool next_function(const char **at, const char *end, char name[128]) {
   for (const char *p = strstr(*at, "vkf_"); p != NULL && p < end; p = strstr(p + 1, "vkf_")) {
     const size_t n = strspn(p, "_abcdefghijklmnopqrstuvwxyz0123456789");
@@ -205,7 +206,7 @@ static void read_public_names(const char *path) {
   test_free(text);
 }
 
-/* Calls are indented, definitions are not. */
+/* Checks and counts the calls in a file. Calls are indented, definitions are not. */
 static size_t check_calls(const char *path) {
   char name[128];
   size_t n_calls = 0;
