@@ -1,4 +1,4 @@
-/* A Vulkan driver that ends the process as soon as the loader asks it for something: what `doctor` must survive. */
+/* A Vulkan driver that aborts the process at the loader's first call. `doctor` must survive it. */
 #include <stdlib.h>
 
 void *vk_icdGetInstanceProcAddr(void *instance, const char *name);

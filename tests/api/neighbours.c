@@ -1,5 +1,5 @@
-/* Our Vulkan beside somebody else's in one program: built once with a second volk, once linked with the loader. Ours
- * opens the loader for itself and leaves theirs as it was.
+/* The library beside a host that uses Vulkan itself; built once with the host's own volk and once linked with the
+ * loader. The library opens the loader for itself and must not change the host's.
  */
 #ifdef WITH_VOLK
 #include <volk.h>
@@ -33,7 +33,7 @@ int main(void) {
   }
   vkf_gpu_instance_destroy(&instance);
 #ifdef WITH_VOLK
-  /* Loading an instance would have filled these. */
+  /* If the library had loaded an instance into the host's volk, these would be set. */
   if (vkCreateInstance != before || vkCreateDevice != NULL || volkGetLoadedInstance() != VK_NULL_HANDLE) {
     fprintf(stderr, "expected the host's volk to stay as it was, found it changed\n");
     return 1;

@@ -1,12 +1,12 @@
-/* Who looks at whom: the pages and pictures of `attention` and `translate --attention` have the weights that a forward
- * pass gives. Models: support/word_models.h, and the shipped one ($M). VKF_DEVICE names the driver under test.
+/* The pages and pictures of `attention` and `translate --attention` have the attention weights and scores of a forward
+ * pass. Models: support/word_models.h, and the shipped one ($M). VKF_DEVICE names the driver under test.
  */
 #include <math.h>
 
 #include "image/image.h"
 #include "support/word_models.h"
 
-/* The data of the page $T/NAME: to json_decref(). */
+/* Reads the data of the page $T/NAME; the caller calls json_decref(). */
 static json_t *page_data(const char *name) {
   static char page[1 << 22];
   static const char place[] = "id=\"data\">";
@@ -26,7 +26,7 @@ static json_int_t number_of(const json_t *object, const char *key) {
   return json_integer_value(value);
 }
 
-/* The part of the first text that is of this kind. */
+/* Returns the part of this kind of the first text. */
 static json_t *part_of(const json_t *data, const char *kind) {
   size_t i;
   json_t *part;
@@ -37,7 +37,8 @@ static json_t *part_of(const json_t *data, const char *kind) {
   return NULL;
 }
 
-/* The weights of a head, in ten-thousandths, [n_rows][n_columns]: each row adds up to 1. */
+/* Reads the weights of a head, in ten-thousandths, [n_rows][n_columns], and checks that each row adds up to 1. Returns
+ * how many there are. */
 static size_t read_weights(const json_t *part, size_t layer, size_t head, double *out, size_t most) {
   const json_t *layers = json_array_get(json_object_get(part, "layers"), layer),
                *of = json_array_get(json_object_get(layers, "heads"), head);
@@ -59,7 +60,7 @@ static size_t read_weights(const json_t *part, size_t layer, size_t head, double
   return n_rows * n_columns;
 }
 
-/* Each number of the page is the one of `array` [1][heads][rows][columns] of $T/run.json, rounded. */
+/* Checks that each weight of the page is that of `array` [1][heads][rows][columns] in $T/run.json, rounded. */
 static void must_be_of_run(const char *kind, const char *array) {
   static double weights[4096];
   char name[64];
@@ -91,14 +92,14 @@ static double number_at(const json_t *rows, size_t row, size_t column) {
 }
 
 typedef struct head_scores {
-  double scores[64 * 64], errors[64 * 64]; /* what the softmax takes, and what a device's sum may be off */
+  double scores[64 * 64], errors[64 * 64]; /* inputs of the softmax, and the error that a device's sum may have */
   size_t n_rows, n_columns, width;
   double scale;
   bool causal;
-  size_t window; /* 0: all keys that are not behind the query */
+  size_t window; /* 0: all keys up to the query */
 } head_scores;
 
-/* A number of the page, in hundredths, is this one, rounded. */
+/* Checks that the number at `page`, in hundredths, is this one, rounded. Returns the text after it. */
 static const char *must_round(const char *page, double expected, size_t head, size_t i) {
   char *end = NULL;
   const double found = strtod(page, &end);
@@ -107,8 +108,8 @@ static const char *must_round(const char *page, double expected, size_t head, si
   return end;
 }
 
-/* Scores of a head from the queries, keys and biases (NULL: none) of a pass; its keys begin at column `first`. The
- * page's are these, rounded. */
+/* Computes the scores of a head from the queries, keys and biases (NULL: none) of a pass, and checks that the page has
+ * them, rounded. The head's keys begin at column `first`. */
 static void products(const json_t *queries, const json_t *keys, const json_t *bias, size_t first, size_t head,
                      const json_t *page, head_scores *out) {
   const size_t d = out->width;
@@ -134,8 +135,8 @@ static void products(const json_t *queries, const json_t *keys, const json_t *bi
   assert_int_equal(*scores, 0);
 }
 
-/* The softmax of what the mask leaves of the scores is what the device gave. Two scores are off by at most `error`
- * each, and exp by 3 + 2|x| units in the last place (the rule of Vulkan), below and above the line. */
+/* Checks that the softmax of the scores that the mask leaves gives the device's weights. Two scores are off by at most
+ * `error` each, and exp in numerator and denominator by 3 + 2|x| units in the last place (the rule of Vulkan). */
 static void must_be_softmax(const head_scores *s, const json_t *weights) {
   for (size_t r = 0; r < s->n_rows; r++) {
     const double *x = s->scores + r * s->n_columns;
@@ -156,15 +157,15 @@ static void must_be_softmax(const head_scores *s, const json_t *weights) {
   }
 }
 
-/* The array NAME of $T/run.json of its one sentence; NULL: there is none. */
+/* Returns the array NAME.LAYER in $T/run.json, of its one sentence; NULL: there is none. */
 static const json_t *array_of(const json_t *run, const char *name, size_t layer) {
   char full[64];
   snprintf(full, sizeof full, "%s.%zu", name, layer);
   return json_array_get(json_object_get(run, full), 0);
 }
 
-/* The scores of the page are products of the queries and keys of $T/run.json, and explain its weights by what the page
- * says of scale, bias and mask. Gives the rows of the part that have more keys before them than the window. */
+/* Checks that the scores of the page are products of the queries and keys in $T/run.json, and that with the page's
+ * scale, bias and mask they give its weights. Returns how many rows have keys that the window cuts off. */
 static size_t must_explain(const char *kind, const char *weights, const char *queries, const char *keys,
                            const char *bias) {
   static head_scores s;
@@ -208,7 +209,7 @@ static int prepare(void **state) {
   return setenv("RUN", run, 1);
 }
 
-/* The weights of a text are those of a forward pass: with one stack that sees all, and with one that looks back. */
+/* Models with one stack: an encoder, which sees all tokens, and a decoder, which sees only those before. */
 static void test_one_stack(void **state) {
   (void)state;
   must_print(
@@ -239,7 +240,7 @@ static void test_one_stack(void **state) {
   json_decref(data);
 }
 
-/* An encoder-decoder translates first; what its target looks at is what a pass over the translation gives. */
+/* An encoder-decoder translates first; its weights are those of a pass over the translation. */
 static void test_translation(void **state) {
   (void)state;
   must_print(
@@ -266,8 +267,8 @@ static void test_translation(void **state) {
   json_decref(data);
 }
 
-/* Models whose scores have a rule of their own: heads of queries that share one of keys, heads that are normed and
- * turned, a window, a scale that is no root, layers that share their weights. */
+/* Models whose scores have special rules: query heads that share a key head, heads with norms and rotary positions, a
+ * window, a scale that is no root, layers that share their weights. */
 static void test_rules(void **state) {
   (void)state;
   static const char *const names[] = {"llama", "mistral-sliding", "qwen3", "gpt-neox", "albert"};
@@ -286,7 +287,7 @@ static void test_rules(void **state) {
   }
 }
 
-/* T5: scores without a scale, and a bias by distance, which the page shows by itself. */
+/* T5: scores without a scale, and a bias by distance, which the page shows separately. */
 static void test_bias(void **state) {
   (void)state;
   static const char *const names[] = {"t5", "t5-v1.1-gated", "umt5"}, *const ends[] = {"0 <pad>", "1 </s>"};
@@ -318,7 +319,7 @@ static void test_bias(void **state) {
   }
 }
 
-/* The page of several texts has those that were translated, whoever translated them; what is printed stays as it is. */
+/* The page of several texts has those that were translated, by any worker; the output is the same as without a page. */
 static void test_lines(void **state) {
   (void)state;
   must_print(
@@ -340,7 +341,7 @@ static void test_lines(void **state) {
   json_decref(data);
 }
 
-/* More tokens than a page has room for: neighbours fall together, and rows still add up to 1. */
+/* If there are more tokens than a page has room for, neighbours are merged, and rows still add up to 1. */
 static void test_sampled(void **state) {
   (void)state;
   static double weights[512 * 512];
@@ -378,7 +379,7 @@ static void test_image(void **state) {
   json_decref(data);
 }
 
-/* The PNG file $T/NAME: to vkf_image_finish(). */
+/* Reads the PNG file $T/NAME; the caller calls vkf_image_finish(). */
 static vkf_image read_png(vkf_env *env, const char *name) {
   static uint8_t bytes[1 << 20];
   char path[300];
@@ -393,7 +394,7 @@ static vkf_image read_png(vkf_env *env, const char *name) {
   return image;
 }
 
-/* The pixels in the middles of the cells are the numbers of a forward pass, of sinusoids; black is 1. */
+/* The pixel in the middle of each cell is a sinusoid of `positions` or a weight of a forward pass; black is 1. */
 static void test_png(void **state) {
   (void)state;
   vkf_env env;
@@ -432,7 +433,7 @@ static void test_png(void **state) {
 static void test_positions(void **state) {
   (void)state;
   static const program_row rows[] = {
-      /* (1 + cos 1) / 2 in the second column of the second row, and a rectangle a cell but for those near 0 */
+      /* (1 + cos 1) / 2 in the second column of the second row; cells near 0 have no rectangle */
       {"$V positions --d-model 8 --length 6 -o $T/p.svg; grep -c 'fill-opacity=\"0.770\"' $T/p.svg", 0, "1\n", ""},
       {"$V positions -o $T/p.svg; ! command -v xmllint >/dev/null || xmllint --noout $T/p.svg", 0, "", ""},
       {"$V positions", 2, "", "--output: expected a name that ends in .svg or .png, found none"},
@@ -445,7 +446,7 @@ static void test_positions(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-/* Which head looks from "it" at "animal", which README shows; and what is refused. */
+/* Which heads look from "it" at "animal", as README shows; and what is refused. */
 static void test_pairs_and_pictures(void **state) {
   (void)state;
   static const program_row rows[] = {

@@ -1,7 +1,7 @@
-/* The figures of `vkformer bench` with measured roofs: rates follow from the median, the median lies between the
- * fastest run and the ninetieth of a hundred, and the share is the time that the lowest roof allows over the median: of
- * multiply-adds, or of the bytes of caches (of memory where they are 32 MiB and more). There is none for the rows of
- * "peak", which are the roofs, and for a row that is faster. The text says the same as the JSON form. Then what is
+/* The figures of `vkformer bench` with measured roofs. Rates are computed from the median, which is between the fastest
+ * run and the 90th percentile. A row's share is the least time that its roofs allow, divided by the median. The roofs
+ * are multiply-adds and bytes: those of caches, or of memory from 32 MiB on. The rows of "peak", which are the roofs,
+ * and rows faster than their roofs have no share. The text has the same figures as the JSON. Also checks what is
  * printed beside the figures, and what is refused before anything is measured.
  */
 #include <math.h>
@@ -9,8 +9,8 @@
 
 #include "support/documented.h"
 
-/* Kernels that are wrong in one element of many, leave a row out, or are right only on memory that they did not write
- * to before: $T/wrong_*.comp. */
+/* Makes wrong kernels, $T/wrong_*.comp: one is wrong in one element of many, one leaves out a row, one is right only if
+ * it has not written to its memory before. */
 static int prepare(void **state) {
   (void)state;
   setenv("E", VKF_SOURCE_DIR "/examples/own_kernel.comp", 1);
@@ -28,7 +28,7 @@ static double number(const json_t *object, const char *key) {
   return json_number_value(value);
 }
 
-/* Both are computed in double from the same figures, and printed with 15 digits. */
+/* Compares a number with one that is computed here in double from the same figures; it is printed with 15 digits. */
 static void same(const json_t *row, const char *key, double expected) {
   double found = number(row, key);
   if (!(fabs(found - expected) <= 1e-12 * fabs(expected)))
@@ -84,7 +84,7 @@ static void shares_of_roofs(void **state) {
   json_decref(root);
 }
 
-/* The document of kernels, and that of a wrong kernel, with its worst element. */
+/* All keys of the JSON of `kernels`, and of `bench` with a wrong kernel and its worst element, are documented. */
 static void keys_are_documented(void **state) {
   (void)state;
   program_must("$V kernels matmul:77,512,512 --json", 0, NULL, NULL);
@@ -101,7 +101,7 @@ static void commands_and_digits(void **state) {
       {"$V bench norm:8,64 --no-roofs --seconds 0.01 --json > $T/n.json && sed -n 2p $T/n.json && ! grep "
        "'[1-9][0-9]\\{15\\}' $T/n.json",
        0, "  \"format\": \"vkformer-bench/1\",\n", ""},
-      /* the command repeats the row: its options with their names, the tile with the row that it was made of */
+      /* the printed command repeats the row: options with full names, the tile with the row that it is based on */
       {"$V bench matmul --m 5 --n 12 --k 16 --variant matmul-shared-32x32x16-m4n4 --tile bm=16,bn=16,tm=2,tn=2 --ht "
        "$T/c.html --no-r --seconds 0.01 --json | grep -o 'vkformer bench.*\"'",
        0,
@@ -114,7 +114,7 @@ static void commands_and_digits(void **state) {
        "vkformer bench encoder --batch 1 --length 5 --layers 1 --d-model 16 --heads 2 --d-ff 24 --vocab 20 --no-roofs "
        "--seconds 0.01\"\n",
        ""},
-      /* it does: the same problem and kernel come out */
+      /* running that command gives the same problem and kernel */
       {"$V bench norm:3,8 --no-roofs --seconds 0.01 --json > $T/first.json && cd $(dirname $V) && eval \"./$(sed -n "
        "'s/.*\"command\": \"\\(.*\\)\".*/\\1/p' $T/first.json | head -n 1) --json\" > $T/again.json && for k in "
        "problem "
@@ -124,7 +124,7 @@ static void commands_and_digits(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-/* Nothing is measured where an argument is wrong: there is nothing on standard output. */
+/* Nothing is measured if an argument is wrong, so standard output is empty. */
 static void what_is_refused_first(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -148,12 +148,12 @@ static void what_is_refused_first(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-/* What stands beside the results. */
+/* What is printed beside the results. */
 static void what_is_said(void **state) {
   (void)state;
-  if (driver_is_gpu()) skip(); /* a row is about a machine without one */
+  if (driver_is_gpu()) skip(); /* one row needs a machine without a GPU */
   static const program_row rows[] = {
-      /* what computes nothing says nothing of GPUs; what computes does */
+      /* only commands that compute say that no GPU was found */
       {"unset VKF_DEVICE; $V kernels norm:8,64 >$T/k && $V info $M >$T/k", 0, "", ""},
       {"unset VKF_DEVICE; $V bench norm:8,64 --no-roofs --seconds 0.01", 0, NULL,
        "no GPU was found: computing on the CPU"},
@@ -164,7 +164,7 @@ static void what_is_said(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-/* A row of the table has the share as a percentage; without roofs there is a dash in its place. */
+/* A row of the table has the share as a percentage, or a dash without roofs. */
 static void roofs_in_text(void **state) {
   (void)state;
   program_must("$V bench norm:40,256 --seconds 0.01 --filter norm-row | grep '^roofs: \\|^norm-'", 0, "% ", "");
@@ -173,11 +173,11 @@ static void roofs_in_text(void **state) {
   assert_null(strchr(program_out, '%'));
 }
 
-/* Tiles and kernels of the caller's; each row: a command, its exit code, pieces of what it prints. */
+/* The caller's own tiles and kernels. */
 static void tiles_and_own_kernels(void **state) {
   (void)state;
   static const program_row rows[] = {
-      /* the example of docs/own-kernels.md, with its own tile and with others, on shapes that no tile divides */
+      /* the example of docs/own-kernels.md with its own tile and others, on a shape that is no multiple of any tile */
       {"$V bench matmul:33,40,24 --shader " VKF_SOURCE_DIR "/examples/own_kernel.comp --variant "
        "matmul-shared-64x64x16-m4n4 --tile 'bm=32,bn=16,tm=2,tn=2;bm=16,bn=64,tm=1' --no-roofs --seconds 0.01 | grep "
        "-o "
@@ -186,7 +186,7 @@ static void tiles_and_own_kernels(void **state) {
       {"$V bench matmul:5,70,24 --shader " VKF_SOURCE_DIR "/examples/own_kernel.comp --variant matmul-naive-m1n1 "
        "--no-roofs --seconds 0.01 | grep -c '^matmul-own-m1n1  *[1-9]'",
        0, "1\n", ""},
-      /* every tile is told of: the one that kernels take and those that none takes */
+      /* every tile has a line, also those that no kernel takes */
       {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --tile 'bm=48;bk=7;tm=16' --no-roofs --seconds "
        "0.01 | grep -c '^matmul-shared-48x64x16-m4n4  *[1-9]\\|^bk=7  *refused: bk is a multiple of 4\\|^tm=16  "
        "*refused: "
@@ -200,8 +200,7 @@ static void tiles_and_own_kernels(void **state) {
       /* a wrong kernel: its worst element */
       {"$V bench matmul:33,40,24 --shader $T/nothing.comp --variant matmul-naive-m1n1 --no-roofs --seconds 0.01", 1,
        "  element [", ""},
-      /* wherever it is, beyond the first rows, too; of a large result not every row is compared, but all are looked at
-       */
+      /* wherever it is, also beyond the first rows; of a large result some rows are compared and all are looked at */
       {"$V bench matmul:128,64,64 --shader $T/wrong_element.comp --variant matmul-naive-m1n1 --no-roofs --seconds 0.01",
        1, "  element [100, 7] of out [128, 64]: ", ""},
       {"$V bench matmul:128,1024,1024 --shader $T/wrong_element.comp --variant matmul-naive-m1n1 --no-roofs --seconds "
@@ -209,14 +208,14 @@ static void tiles_and_own_kernels(void **state) {
        1, "  element [100, 7] of out [128, 1024]: ", ""},
       {"$V bench matmul:128,1024,1024 --shader $T/wrong_row.comp --variant matmul-naive-m1n1 --no-roofs --seconds 0.01",
        1, "  element [77, 0] of out [128, 1024]: ", ""},
-      /* a kernel that is right in its first run alone has no times; of copies of the operands each counts */
+      /* a kernel that is right only in its first run gets no times; with copies of the operands each copy counts */
       {"$V bench matmul:9,8,8 --shader $T/wrong_again.comp --variant matmul-naive-m1n1 --no-roofs --seconds 0.01", 1,
        "matmul-own-m1n1                          WRONG: err/bound",
        "matmul:9,8,8: matmul-own-m1n1 was right in its first run and is wrong after "},
       {"$V bench matmul:9,8,8 --shader $T/wrong_again.comp --variant matmul-naive-m1n1 --no-roofs --seconds 0.01 "
        "--cold",
        1, "matmul-own-m1n1                          WRONG: err/bound", "was right in its first run"},
-      /* a kernel is asked about weights as they are stored */
+      /* whether a kernel fits depends on the format of the weights */
       {"$V bench matmul:64,64,64,q8 --variant matmul-split-32x32x16-m4n4 --no-roofs", 4, NULL,
        "does not read numbers stored as q8"},
   };

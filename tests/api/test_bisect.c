@@ -1,5 +1,6 @@
-/* The first node over its bound, found and replayed. The fault is planted where the host reads the device: one element
- * of one node's result is another number, as if its kernel had given it.
+/* Bisection finds the first node whose error exceeds its bound, and the node can be replayed alone. The fault is
+ * planted where the host reads from the device: one element of a node's result is replaced, as if its kernel had
+ * computed it.
  */
 #include <vkformer/lab.h>
 
@@ -7,7 +8,7 @@
 #include "support/range.h"
 #include "vkop/internal.h"
 
-/* The planted fault, and the device's own table behind the one that has it. */
+/* The planted fault, and the backend's own table, which read_planted() calls. */
 static struct {
   const vkf_backend_table *table;
   const char *node; /* NULL: none */
@@ -72,7 +73,7 @@ static void on_row(void *user, const vkf_validate_row *row) {
   if (!name[0]) snprintf(name, sizeof all->names[0], "%s", row->part);
 }
 
-/* The same bits as in the model but for the planted element, which is right now. */
+/* Checks that the node alone gives the same bits as in the model, except for the planted element. */
 static void compare(const vkf_result *was, const vkf_result *now, size_t element) {
   const vkf_array *a = NULL, *b = NULL;
   for (size_t i = 0; i + 1 < vkf_result_count(was) && !a; i++) /* the output before its exact values */
@@ -109,7 +110,9 @@ static void plant_and_replay(driver *d, vkf_model *model, const char *name, cons
   vkf_result_destroy(&fault);
 }
 
-/* Found where it is planted, and the node alone gives the same bits, whatever its op, its past and its formats. */
+/* Whatever the op, its past and formats, the fault is found where it is planted, and the node alone gives the same
+ * bits.
+ */
 static void test_every_op(void **state) {
   driver *d = *state;
   static const struct {
@@ -156,7 +159,8 @@ static void test_nothing_to_find(void **state) {
   vkf_model_close(&model);
 }
 
-/* The program on a folder with this node, made as --bisect makes it; exit 0 on the scalar path. */
+/* Writes a folder as --bisect does, and checks that `validate --replay` finds the node within its bound on the scalar
+ * path. */
 static void replay_folder(driver *d, const char *text, const vkf_result *fault) {
   char folder[] = "/tmp/vkformer-bisect-XXXXXX", path[64], command[1024];
   vkf_array arrays[32];
@@ -176,8 +180,8 @@ static void replay_folder(driver *d, const char *text, const vkf_result *fault) 
   assert_int_equal(system(command), 0);
 }
 
-/* A fault of the last block of the encoder: element, tile and numbers; over its bound here as long as it is planted,
- * right on the scalar path. */
+/* A fault in the last block of the encoder: the text has its element and tile. A replay on this device exceeds the
+ * bound as long as the fault is planted; one on the scalar path does not. */
 static void test_element(void **state) {
   driver *d = *state;
   vkf_model *model = NULL;
@@ -211,7 +215,7 @@ static void test_element(void **state) {
 
 /* ---- what is no node --------------------------------------------------------------------------------------------- */
 
-/* The text with the first `from` after `after` as `to`. */
+/* Returns the text with the first `from` after `after` replaced by `to`; valid until the next call. */
 static char *change(const char *text, const char *after, const char *from, const char *to) {
   static char out[1 << 14];
   const char *at = strstr(text, after);

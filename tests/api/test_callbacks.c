@@ -1,5 +1,5 @@
-/* Inside a callback: what would disturb the call that the callback belongs to is refused with a sentence and changes
- * nothing; tokenizers and results work; the outer call goes on to the same result, and its message is its own.
+/* Inside a callback every function that would disturb the outer call is refused with a sentence and changes nothing.
+ * Tokenizers and results work. The outer call continues to the same result, with a message of its own.
  */
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ static const char *const cat = "The cat sat on the mat because it was tired.";
 typedef struct caller {
   driver *d;
   vkf_model *model;
-  vkf_shortlist *list;     /* of the call that is under way; NULL: none */
+  vkf_shortlist *list;     /* that the outer call uses; NULL: none */
   size_t n_calls, n_steps; /* forbidden calls made; callbacks */
   int stop;
 } caller;
@@ -87,7 +87,7 @@ static void call_session(const caller *c) {
   assert_true(s == session_of(c->model) && out == NULL);
 }
 
-/* Every function that is refused, once. */
+/* Calls every function that is refused. */
 static void call_all(caller *c) {
   static int32_t ids[] = {5, 6, 1};
   const vkf_array input = {"input_ids", VKF_I32, 2, {1, 3}, ids};
@@ -130,7 +130,7 @@ static void call_all(caller *c) {
   c->n_calls++;
 }
 
-/* What works inside a callback. */
+/* Calls the functions that work inside a callback. */
 static void use_tokenizer(const caller *c) {
   vkf_result *tokens = NULL, *text = NULL;
   driver_ok(c->d, vkf_tokenizer_encode(vkf_model_tokenizer(c->model), cat, NULL, &tokens));
@@ -208,8 +208,8 @@ static int on_beams(void *user, size_t row, size_t search_number, const vkf_beam
   return s->n_steps == s->stop;
 }
 
-/* The translation is a path through the candidates of the steps: each continues the one before, the last one
- * finishes, and its score is the translation's. */
+/* The translation is a path through the candidates of the steps: each continues the one before, the last one finishes,
+ * and its score is that of the translation. */
 static void test_beams(void **state) {
   driver *d = *state;
   vkf_model *model = NULL;
@@ -358,7 +358,7 @@ static void one_line(void *user, vkf_log_level level, const char *line) {
   if (c->d->context && c->model) try_one(c);
 }
 
-/* The callbacks of a context: its log, and the progress of a folder that is made. */
+/* The callbacks of a context: its log, and the progress of vkf_model_make_folder(). */
 static void test_log_and_progress(void **state) {
   char parent[] = "/tmp/vkformer-test-XXXXXX", folder[64];
   driver other = {0};
@@ -383,7 +383,7 @@ static void test_log_and_progress(void **state) {
   snprintf(command, sizeof command, "rm -r %s", parent);
   assert_int_equal(system(command), 0);
   vkf_model *model = c.model;
-  c.model = NULL; /* the log is told while it closes */
+  c.model = NULL; /* the log is called while the model closes */
   close_model(&model);
   vkf_device_close(&other.device);
   vkf_context_destroy(&other.context);

@@ -1,5 +1,5 @@
-/* The checks of drivers: they pass on these drivers, and a driver that lies is found out. Lies are facts
- * that say more than is there, and shaders in which another instruction stands, as if the driver had compiled it so.
+/* The checks of drivers pass on these drivers and find a driver that lies. Lies are facts that claim more than the
+ * device has, and shaders with another instruction, as if the driver had compiled them so.
  */
 #include "support/driver.h"
 
@@ -43,7 +43,7 @@ static void everything_holds(void **state) {
   assert_int_equal(results[VKF_CHECK_OF_TIMESTAMPS].state, VKF_CHECK_PASSED);
 }
 
-/* Checks of several subgroups require full ones, as kernels do. */
+/* Checks with several subgroups require full subgroups, as kernels do. */
 static void full_subgroups_are_required(void **state) {
   driver *d = *state;
   const vkf_gpu_device *gpu = d->device->gpu;
@@ -59,7 +59,7 @@ static void full_subgroups_are_required(void **state) {
   assert_true(n > 0);
 }
 
-/* Only what is wanted is tried. */
+/* Only the checks that are asked for run. */
 static void the_others_are_left_alone(void **state) {
   driver *d = *state;
   vkf_check_result results[VKF_N_CHECKS] = {{0}};
@@ -70,7 +70,7 @@ static void the_others_are_left_alone(void **state) {
 
 /* ---- lies -------------------------------------------------------------------------------------------------------- */
 
-/* Fails unless exactly this check failed, with these words; `also`: and those checks. */
+/* Fails the test unless this check failed, with these words, and else only the checks whose bits are in `also`. */
 static void expect_failed_with(const vkf_check_result *results, vkf_check check, uint32_t also, const char *words) {
   for (vkf_check c = 0; c < VKF_N_CHECKS; c++)
     if ((results[c].state == VKF_CHECK_FAILED) != (c == check || (also >> c & 1)))
@@ -83,7 +83,7 @@ static void expect_failed(const vkf_check_result *results, vkf_check check, cons
   expect_failed_with(results, check, 0, words);
 }
 
-/* The checks that are tried with the same module. */
+/* Returns the bits of the checks that run this module. */
 static uint32_t checks_of_module(const vkf_device *device, const char *module) {
   uint32_t checks = 0;
   for (vkf_check c = 0; c < VKF_N_CHECKS; c++) {
@@ -118,11 +118,11 @@ typedef struct lie {
   vkf_check check;
   const char *module;
   uint32_t op, becomes;      /* instructions */
-  uint32_t ext, ext_becomes; /* where op is EXT_INST: its number; where it is CONSTANT: its value */
-  uint32_t one_for_all;      /* this word of all such instructions becomes that of the first; 0: none does */
+  uint32_t ext, ext_becomes; /* EXT_INST: the number of the instruction; CONSTANT: the value */
+  uint32_t one_for_all;      /* this word of all such instructions becomes that of the first; 0: none */
 } lie;
 
-/* The module with the other instructions; returns how many. */
+/* Replaces the instructions in a module. Returns how many it replaced. */
 static uint32_t plant(const lie *l, uint32_t *words, size_t n) {
   uint32_t planted = 0, of_first = 0;
   for (size_t at = 5; at < n; at += words[at] >> 16) {
@@ -141,12 +141,12 @@ static uint32_t plant(const lie *l, uint32_t *words, size_t n) {
   return planted;
 }
 
-/* On a device of its own, since pipelines are kept by the names of their modules. */
+/* Runs all checks with the lie, on a new device, because pipelines are kept by the names of their modules. */
 static void check_with(const lie *l, vkf_check_result results[VKF_N_CHECKS]) {
   static struct vkf_kern_spirv modules[MAX_MODULES];
   static uint32_t words[MAX_WORDS];
   driver d = {NULL, NULL, 0};
-  driver_ok(&d, driver_try(&d, DRIVER_PLAIN, driver_print)); /* the layer would see the lie */
+  driver_ok(&d, driver_try(&d, DRIVER_PLAIN, driver_print)); /* the validation layer would report the lie */
   assert_between(vkf_kern_spirv_count, 1, MAX_MODULES - 1);
   memcpy(modules, vkf_kern_spirv_table, (vkf_kern_spirv_count + 1) * sizeof *modules);
   struct vkf_kern_spirv *m = modules;
@@ -176,12 +176,12 @@ static void drivers_that_compile_something_else(void **state) {
       {VKF_CHECK_OF_ROUNDING, "probe_rounding", EXT_INST, EXT_INST, SQRT, INVERSE_SQRT, 0},
   };
   (void)state;
-  for (size_t i = 0; i < VKF_COUNT(lies); i++) /* on a GPU the subgroups of a small workgroup are never far apart */
+  for (size_t i = 0; i < VKF_COUNT(lies); i++) /* on a GPU a small workgroup may be right without a barrier */
     if (!driver_is_gpu() || lies[i].check != VKF_CHECK_OF_SHARED) tell(&lies[i]);
 }
 
-/* The device's quotients and roots, as the reproducible mode takes them, are wrong by 2 to 4 units in the last place in
- * each direction, and its own have the same bits; by 50 units they have not. */
+/* If the device's quotients and roots are wrong by 2 to 4 units in the last place in each direction, those of the
+ * reproducible mode still have the right bits; if they are wrong by 50 units, they do not. */
 static void drivers_that_divide_badly(void **state) {
   enum { SCALE = 0x4b800000 }; /* 2^24 */
   static const lie larger = {VKF_CHECK_OF_ROUNDING, "probe_rounding", CONSTANT, CONSTANT, SCALE, SCALE + 2, 0};
@@ -196,7 +196,7 @@ static void drivers_that_divide_badly(void **state) {
   tell(&worse);
 }
 
-/* Right in one subgroup, wrong in several: the lanes of each are counted from 0 on. */
+/* Drivers that are right with one subgroup and wrong with several: the lanes of each are counted from 0 on. */
 static void drivers_that_know_one_subgroup(void **state) {
   static const lie lies[] = {{VKF_CHECK_OF_SUBGROUP_SIZE, "probe_subgroup", IMUL, BITWISE_AND, 0, 0, 0},
                              {VKF_CHECK_OF_ARITHMETIC, "probe_arithmetic", IMUL, BITWISE_AND, 0, 0, 0}};
@@ -208,12 +208,12 @@ static void drivers_that_know_one_subgroup(void **state) {
   }
 }
 
-/* The same of cooperative matrices, which few drivers have. */
+/* Lies about cooperative matrices, which few drivers have. */
 static void drivers_that_compile_other_matrices(void **state) {
   static const lie lies[] = {
-      {VKF_CHECK_OF_MATRIX, "probe_matrix", MATRIX_LOAD, MATRIX_LOAD, 0, 0, 4},   /* by rows or columns is ignored */
-      {VKF_CHECK_OF_MATRIX, "probe_matrix", MATRIX_LOAD, MATRIX_LOAD, 0, 0, 5},   /* the stride is */
-      {VKF_CHECK_OF_MATRIX, "probe_matrix", MATRIX_STORE, MATRIX_STORE, 0, 0, 3}, /* by rows or columns is */
+      {VKF_CHECK_OF_MATRIX, "probe_matrix", MATRIX_LOAD, MATRIX_LOAD, 0, 0, 4},   /* ignores the layout of a load */
+      {VKF_CHECK_OF_MATRIX, "probe_matrix", MATRIX_LOAD, MATRIX_LOAD, 0, 0, 5},   /* ignores its stride */
+      {VKF_CHECK_OF_MATRIX, "probe_matrix", MATRIX_STORE, MATRIX_STORE, 0, 0, 3}, /* ignores the layout of a store */
   };
   driver d = {NULL, NULL, 0};
   (void)state;
@@ -224,7 +224,7 @@ static void drivers_that_compile_other_matrices(void **state) {
   for (size_t i = 0; i < VKF_COUNT(lies); i++) tell(&lies[i]);
 }
 
-/* Facts that say more than the driver has. */
+/* Changes the facts so that they claim more than the driver has, and expects that the check fails. */
 static void claim_more(vkf_check check, const char *words, void (*change)(vkf_caps *caps)) {
   vkf_check_result results[VKF_N_CHECKS] = {{0}};
   driver d = {NULL, NULL, 0};
@@ -258,7 +258,7 @@ static void facts_that_say_too_much(void **state) {
   claim_more(VKF_CHECK_OF_TIMESTAMPS, "ms between the ends of two submits", a_fast_clock);
 }
 
-/* A pipeline that the driver does not make costs its check, and nothing else. */
+/* If the driver cannot make a pipeline, only the checks that use it fail. */
 static void shaders_that_do_not_compile(void **state) {
   (void)state;
   for (vkf_check check = 0; check < VKF_N_CHECKS; check++) {
@@ -278,7 +278,7 @@ static void shaders_that_do_not_compile(void **state) {
   }
 }
 
-/* Where a driver's unpacking failed its check, kernels read 16-bit numbers by hand: every finite one, to the bit. */
+/* If the driver's unpacking failed its check, kernels unpack 16-bit numbers themselves: every finite one to the bit. */
 enum { FINITE = 2 * 0x7c00, FINITE_WIDTH = 256 };
 
 static uint16_t finite_half(uint32_t i) {
@@ -324,7 +324,7 @@ static void halves_are_read_by_hand(void **state) {
   driver_close(&d);
 }
 
-/* A kernel that the driver does not make: the next one takes its place, unless it was asked for by name. */
+/* If the driver cannot make a kernel, the next one takes its place, unless the kernel was asked for by name. */
 static void kernels_that_do_not_compile(void **state) {
   (void)state;
   char first[128], module[64];
@@ -351,7 +351,7 @@ static void kernels_that_do_not_compile(void **state) {
   driver_close(&d);
 }
 
-/* And shows nothing. */
+/* A device that is lost during the checks counts as no failure of any check. */
 static void a_lost_device_refutes_nothing(void **state) {
   (void)state;
   vkf_check_result results[VKF_N_CHECKS] = {{0}};
@@ -379,7 +379,7 @@ static void open_with_cache(driver *d, const char *folder) {
 
 static void finish_cache(const char *folder) {
   char pattern[512];
-  glob_t compiled; /* kernels that the driver keeps, where it does */
+  glob_t compiled; /* compiled kernels; some drivers have none */
   snprintf(pattern, sizeof pattern, "%s/pipelines-*.bin", folder);
   if (glob(pattern, 0, NULL, &compiled) == 0) {
     for (size_t i = 0; i < compiled.gl_pathc; i++) remove(compiled.gl_pathv[i]);
@@ -388,7 +388,7 @@ static void finish_cache(const char *folder) {
   assert_int_equal(folder_remove(folder, "tuned.json", "lock"), 0);
 }
 
-/* Puts a finding in the place of what is kept of the shuffle. */
+/* Replaces the finding about the shuffle in the cache. */
 static void keep_of_shuffle(const driver *d, const char *found) {
   vkf_tuned_check check = {"", ""};
   const vkf_caps *caps = vkf_gpu_device_caps(d->device->gpu);
@@ -403,7 +403,7 @@ static const char *kept_of_shuffle(const driver *d) {
   return vkf_tune_found(&d->device->tuning, text);
 }
 
-/* What the next opening finds in the cache. */
+/* Puts a finding about the shuffle into the cache and opens the device again. */
 static void reopen_with(driver *d, const char *folder, const char *found) {
   keep_of_shuffle(d, found);
   driver_close(d);
@@ -422,7 +422,7 @@ static void expect_no_shuffle(const driver *d, const char *words) {
   assert_string_equal(d->device->tuning.checks[VKF_CHECK_OF_SHUFFLE].text, words);
 }
 
-/* A failure that is kept takes the fact away at every later opening. */
+/* A failure that is kept removes the fact whenever the device is opened again. */
 static void a_kept_failure_counts(void **state) {
   (void)state;
   char folder[] = "/tmp/vkformer-checks-XXXXXX";
@@ -446,8 +446,8 @@ static pid_t ended_process(void) {
   return gone;
 }
 
-/* A process that died among several checks, then in one of them alone, then there again: not before that does it count,
- * since the user may have ended the others. */
+/* A process dies among several checks, then in one of them alone, then in that one again. Only the last death counts as
+ * a failure, because the user may have ended the others. */
 static void a_check_that_ends_the_process(void **state) {
   (void)state;
   char folder[] = "/tmp/vkformer-checks-XXXXXX", under_way[64];
@@ -460,7 +460,7 @@ static void a_check_that_ends_the_process(void **state) {
     int process;
   } marks[] = {{"with others", getpid()}, {"with others", gone},     {"with others", 0},
                {"alone", getpid()},       {"alone again", getpid()}, {"alone", gone}};
-  for (size_t i = 0; i < VKF_COUNT(marks); i++) { /* tried again, which shows that it holds */
+  for (size_t i = 0; i < VKF_COUNT(marks); i++) { /* the check runs again and passes */
     snprintf(under_way, sizeof under_way, "begun %s by process %d", marks[i].mark, marks[i].process);
     reopen_with(&d, folder, under_way);
     assert_string_equal(kept_of_shuffle(&d), "");
@@ -477,7 +477,7 @@ static void a_check_that_ends_the_process(void **state) {
   finish_cache(folder);
 }
 
-/* A mark says when its process began: in a container that is started again each process has the number 1. */
+/* A mark has the start time of its process, because the process of a restarted container has the number 1 each time. */
 static void the_number_of_a_process_comes_again(void **state) {
   (void)state;
 #ifdef __linux__ /* elsewhere the number is all that is known of a process */
@@ -495,7 +495,7 @@ static void the_number_of_a_process_comes_again(void **state) {
   open_with_cache(&d, folder);
   snprintf(mark, sizeof mark, "begun alone again by process %d since %llu", getpid(), start);
   reopen_with(&d, folder, mark);
-  assert_string_equal(kept_of_shuffle(&d), ""); /* tried again, which shows that it holds */
+  assert_string_equal(kept_of_shuffle(&d), ""); /* the check ran again and passed */
   snprintf(mark, sizeof mark, "begun alone again by process %d since %llu", getpid(), start - 1);
   reopen_with(&d, folder, mark);
   expect_no_shuffle(&d, ended_text);
@@ -504,8 +504,7 @@ static void the_number_of_a_process_comes_again(void **state) {
 #endif
 }
 
-/* A device that is lost in a check is lost twice: among all of them and in the guilty one. Memory that is short shows
- * nothing. */
+/* A check fails if it loses the device twice: among all checks, and then alone. A lack of memory is no failure. */
 static void a_check_that_loses_the_device(void **state) {
   (void)state;
   char folder[] = "/tmp/vkformer-checks-XXXXXX", ended[64], kept[64];
@@ -526,7 +525,7 @@ static void a_check_that_loses_the_device(void **state) {
   assert_non_null(mkdtemp(folder));
   snprintf(kept, sizeof kept, "%s/tuned.json", folder);
   for (size_t i = 0; i < VKF_COUNT(steps); i++) {
-    remove(kept); /* what failed is no fact at the next opening */
+    remove(kept); /* else a failure that was kept would remove the fact */
     open_with_cache(&d, folder);
     keep_of_shuffle(&d, steps[i].before);
     d.device->tuning.checks[VKF_CHECK_OF_SHUFFLE].state = VKF_CHECK_ABSENT; /* as at an opening */
@@ -542,8 +541,8 @@ static void a_check_that_loses_the_device(void **state) {
   finish_cache(folder);
 }
 
-/* What runs alone is marked, too: the check of the reproducible mode, and the timing of kernels, which only a lavapipe
- * of Mesa 23 or newer has. */
+/* Runs outside the common checks are marked, too: the check of the reproducible mode, and the timing of kernels, which
+ * only lavapipe of Mesa 23 or newer has. */
 static void what_runs_alone_and_ends_the_process(void **state) {
   (void)state;
   char folder[] = "/tmp/vkformer-checks-XXXXXX";
@@ -575,7 +574,7 @@ static void what_runs_alone_and_ends_the_process(void **state) {
   finish_cache(folder);
 }
 
-/* Somebody ended the first start with the reproducible mode: the mode is not refused at the next. */
+/* If the first start with the reproducible mode was ended, the next start does not refuse the mode. */
 static void a_start_that_was_ended_refuses_no_mode(void **state) {
   (void)state;
   char folder[] = "/tmp/vkformer-checks-XXXXXX";

@@ -1,4 +1,4 @@
-/* What `doctor` says of machines with something missing: no loader, no driver, broken manifests, a driver that crashes,
+/* What `doctor` says if something is missing or broken: no loader, no driver, broken manifests, a driver that crashes,
  * a check that fails, wrong results, nowhere to write. In a command $L is the manifest of the driver under test.
  */
 #include "support/documented.h"
@@ -20,7 +20,7 @@ static int prepare(void **state) {
 
 #define ONLY(files) "VK_DRIVER_FILES=" files " VK_ICD_FILENAMES=" files " $V doctor"
 
-/* A loader and one driver that computes on the CPU: nothing is wrong. */
+/* With a loader and one driver that computes on the CPU nothing is wrong. */
 static void test_one_driver(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -42,7 +42,7 @@ static void test_one_driver(void **state) {
   program_must_be_documented();
 }
 
-/* Colours are for a terminal, whose user has not switched them off; so is the bar while a model is opened. */
+/* Colours are printed only to a terminal, and not with NO_COLOR; the progress bar of a model only to a terminal. */
 static void test_terminal(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -65,7 +65,7 @@ static void test_no_loader_or_driver(void **state) {
       {"LD_LIBRARY_PATH=$T/loader $V doctor | grep -c '^fault    loader .*Vulkan loader'", 0, "1\n", ""},
       {ONLY("/nosuch.json"), 3, "/nosuch.json: cannot be read", ""},
       {ONLY("/nosuch.json"), 3, "no Vulkan device can be used", ""},
-      /* Empty: most loaders look nowhere, and then doctor may not take a driver that they would not find for one. */
+      /* If the variables are empty, most loaders look nowhere; doctor must not report drivers that they do not find. */
       {"export VK_DRIVER_FILES= VK_ICD_FILENAMES=; if $V devices --json | grep -q '\"kind\": \"software\"'; then echo "
        "looks elsewhere; else $V doctor > $T/text; test $? = 3 && cat $T/text; fi | "
        "grep -c 'looks elsewhere\\|^fault    driver .*is set and empty: expected a driver manifest'",
@@ -84,7 +84,7 @@ static void test_no_loader_or_driver(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-/* What is wrong with a manifest is said, also where it keeps the loader from listing the driver beside it. */
+/* Says what is wrong with a manifest, also if it keeps the loader from listing the other driver. */
 static void test_broken_manifests(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -92,7 +92,7 @@ static void test_broken_manifests(void **state) {
       {"grep -c '^ok       device' $T/text", 0, "1\n", ""},
       {ONLY("$T/empty.json"), 3, "empty.json: expected ICD.library_path, found none", NULL},
       {ONLY("$T/syntax.json") " --report $T/text", 3, "syntax.json: expected JSON, found at line ", ""},
-      /* Newer loaders make an instance without a device. */
+      /* Newer loaders make an instance even without a device. */
       {"grep 'the Vulkan loader is there and lists no device' $T/text || "
        "grep 'the devices cannot be listed, so no command works: vkCreateInstance returned VK_ERROR_' $T/text",
        0, NULL, NULL},
@@ -102,13 +102,13 @@ static void test_broken_manifests(void **state) {
        0, NULL, NULL},
       {"grep -c '\"advice\": \"reinstall the package of .*/syntax.json (Debian: `dpkg -S .*/syntax.json`' $T/text", 0,
        "1\n", ""},
-      /* Nobody reads what is no file: a pipe has no end without somebody who writes to it. */
+      /* Only files are read: reading a pipe that nobody writes to would never end. */
       {"mkfifo $T/pipe.json; mkdir $T/folder.json; timeout 60 $V doctor --icd $T/pipe.json --icd $T/folder.json > "
        "$T/text; echo $?",
        0, "3\n", ""},
       {"grep '^fault' $T/text", 0, "pipe.json: expected a driver manifest, found a pipe\n", ""},
       {"grep '^fault' $T/text", 0, "folder.json: expected a driver manifest, found a folder\n", ""},
-      /* The loader splits its list there. */
+      /* A path must have no ':', because the loader splits its list there. */
       {"mkdir $T/a:b && cp $L $T/a:b/ && $V doctor --icd $T/a:b/${L##*/} > $T/text; echo $?", 0, "3\n", ""},
       {"grep '^fault    driver .*/a:b/.*: expected a driver manifest whose path has no' $T/text", 0, "found one\n", ""},
       {"$V devices --icd $T/a:b/${L##*/}", 4, "", "expected a driver manifest whose path has no ':', at which"},
@@ -131,7 +131,7 @@ static void test_two_drivers(void **state) {
   program_must("cat $T/text", 0, "the Vulkan loader lists 2 devices\n", "");
 }
 
-/* A check that failed is told with what it found; the device is used without the feature. */
+/* A failed check is reported with what it found; the device is used without the feature. */
 static void test_failed_check(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -147,7 +147,7 @@ static void test_failed_check(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-/* Wrong results are a fault, and the exit code is 1: here the reference is wrong, which comes to the same. */
+/* Wrong results are a fault with exit code 1. Here the reference is made wrong instead, which has the same effect. */
 static void test_wrong_results(void **state) {
   (void)state;
   program_must("LD_PRELOAD=" VKF_WRONG_EXP " $V doctor", 1, "results are wrong, the first one: ", NULL);

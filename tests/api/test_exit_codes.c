@@ -1,4 +1,4 @@
-/* The table of exit codes in README.md, over all commands of the program.
+/* Every command of the program ends with the exit codes of the table in README.md.
  *
  * In a command $V is the program, $M the shipped model, $G the golden folders and $T a fresh folder with a model whose
  * weights hold a NaN. VKF_DEVICE names the driver under test.
@@ -11,8 +11,8 @@
 #include "support/program.h"
 #include "support/range.h"
 
-/* What follows the command's name, for each code; NULL: the command cannot end so. The code 2 needs no row: it is what
- * an unknown option gives. */
+/* The arguments that give each exit code; NULL: the command cannot end with it. Code 2 needs none: every unknown option
+ * gives it. */
 typedef struct row {
   const char *name, *done, *wrong, *no_device, *input;
 } row;
@@ -49,7 +49,7 @@ static const row rows[] = {
     {"masks", "-o $T/p.svg", NULL, "-o $T/p.svg --device nosuch", "-o $T/nosuch/p.svg"},
 };
 
-/* A golden model with a NaN in the weight that `name` is, and ids that it can take. */
+/* Writes a golden model with a NaN in ln_f.bias, and ids as its input. */
 static void make_files(vkf_context *context) {
   static int32_t ids[] = {5, 6, 7};
   enum { MAX_ARRAYS = 64 };
@@ -100,8 +100,8 @@ static void must_end(const row *r, const char *arguments, int code) {
   program_must(command, code, NULL, code == TOOL_OK || code == TOOL_WRONG ? NULL : "vkformer: ");
 }
 
-/* A command that looks at drivers takes --limits, one that opens a device --device; a wrong name is an error. To others
- * both are unknown, so that nothing is ignored. */
+/* Commands that look at drivers accept --limits, and those that open a device --device; a wrong name is an error. Other
+ * commands do not know these options, so none is ignored. */
 static void must_refuse_names(const row *r) {
   char command[1024];
   const char *arguments = r->done ? r->done : r->input;
@@ -127,7 +127,7 @@ static void test_table(void **state) {
   }
 }
 
-/* A result over its bound, which a wrong reference makes of a right one: said on stderr, with the trace whole. */
+/* A result over its bound (here the reference is wrong) is reported on stderr, and the trace is complete. */
 static void test_op_over_its_bound(void **state) {
   (void)state;
 #ifdef VKF_WRONG_EXP
@@ -148,7 +148,7 @@ static void test_op_over_its_bound(void **state) {
 #endif
 }
 
-/* Every command has its row, in the order of the help. */
+/* Every command has a row, in the order of the help. */
 static void test_no_command_is_missing(void **state) {
   (void)state;
   assert_int_equal(program_run("$V --help | sed -n '/^Commands/,/^$/s/^  \\([a-z-]*\\) .*/\\1/p'"), 0);
@@ -162,7 +162,7 @@ static void test_no_command_is_missing(void **state) {
   if (*at) fail_msg("expected a row for each command, found none for %.*s", (int)strcspn(at, "\n"), at);
 }
 
-/* What an option does begins in one column, with two spaces before it at least, in the help of every command. */
+/* In the help of every command the descriptions of options begin in one column, after at least two spaces. */
 static void test_columns_of_help(void **state) {
   (void)state;
   program_must(

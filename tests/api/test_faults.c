@@ -1,8 +1,8 @@
-/* Memory that runs out and devices that die, at every point of a whole use of the library: an error with a sentence,
- * everything given back, and what is left works.
+/* Memory runs out or the device is lost, at every point of a whole use of the library. Each time there must be an error
+ * with a sentence, everything must be freed, and what is still open must work.
  *
- * The model is tiny, so that a use takes milliseconds. Where a driver makes it slower, numbers are left out evenly, and
- * a line says how many were run. With VKF_SWEEP=full none is left out: every number up to EVERY_UP_TO, then every
+ * The model is tiny, so that a use takes milliseconds. If a driver makes it slower, allocations are left out evenly,
+ * and a line says how many were tested. VKF_SWEEP=full leaves none out: every number up to EVERY_UP_TO, then every
  * prime.
  */
 #include <setjmp.h>
@@ -28,7 +28,7 @@ static char folder[] = "/tmp/vkf-faults-XXXXXX";
 /* ---- memory that is counted and fails ---------------------------------------------------------------------------- */
 
 typedef struct meter {
-  uint64_t calls, fail_at; /* calls that want memory, from 1; 0: none fails */
+  uint64_t calls, fail_at; /* calls that ask for memory, counted from 1; fail_at 0: none fails */
   size_t live;
   char message[1024]; /* the sentence of the last use that failed */
 } meter;
@@ -58,7 +58,7 @@ static bool is_prime(uint64_t n) {
   return n > 1;
 }
 
-/* The numbers of a sweep: all up to EVERY_UP_TO, then primes, thinned out where time is short. */
+/* The numbers of a sweep: all up to EVERY_UP_TO, then primes; fewer if time is short. */
 typedef struct sweep {
   uint64_t n, last, begin_ns, n_run;
 } sweep;
@@ -87,7 +87,7 @@ static void sweep_report(const sweep *s, const char *what, const char *device) {
 
 /* ---- a use of the library ---------------------------------------------------------------------------------------- */
 
-/* What run and generate gave, to be compared. */
+/* The results of run and generate, for comparison. */
 typedef struct outcome {
   float logits[4 * TINY_VOCAB];
   int32_t sequences[2 * 8];
@@ -145,7 +145,7 @@ static void assert_same(const outcome *a, const outcome *b) {
   assert_memory_equal(a->sequences, b->sequences, a->n_sequences * sizeof(int32_t));
 }
 
-/* From the context to the last result; everything is closed. A failure has a sentence. */
+/* Does everything from the context to the last result and closes it all. Checks that a failure has a message. */
 static vkf_status whole_use(meter *m, const char *device, outcome *out) {
   const vkf_allocator allocator = {meter_reallocate, m};
   const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .allocator = &allocator};
@@ -185,7 +185,7 @@ static void every_allocation_of_a_use(const char *device) {
   sweep_report(&s, "host allocations of a whole use", device ? device : "the device under test");
 }
 
-/* Fails in the middle of a model's work; then the same model does it. */
+/* Lets each allocation fail while a model works; then the same model must do the work. */
 static void every_allocation_of_a_model_in_use(const char *device) {
   meter m = {0};
   const vkf_allocator allocator = {meter_reallocate, &m};
@@ -304,7 +304,7 @@ typedef struct loser {
   int n_tokens;
 } loser;
 
-/* After the third step the next submit loses the device. */
+/* Lets the next submit lose the device after the third token. */
 static int lose(void *user, size_t row, int32_t token) {
   loser *l = user;
   (void)row;

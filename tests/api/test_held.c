@@ -1,5 +1,5 @@
-/* What sessions hold on the device: plans of all sizes take turns with the same memory, every byte has a kind, and the
- * kinds are all that the device counts.
+/* What sessions hold on the device: plans of all sizes use the same memory in turn, every byte is counted under a kind,
+ * and the kinds add up to what the device counts.
  */
 #include "support/driver.h"
 
@@ -10,7 +10,7 @@ static bool has_device(const driver *d) {
   return d->device->gpu != NULL;
 }
 
-/* The logits of `rows` sources of `length` ids; destroy the result. */
+/* Runs `rows` sources of `length` ids and returns their logits; destroy the result. */
 static vkf_result *run(vkf_session *session, size_t rows, size_t length) {
   int32_t ids[MOST_ROWS * MOST_LENGTH], target[MOST_ROWS * MOST_LENGTH];
   vkf_result *result = NULL;
@@ -46,12 +46,12 @@ static void expect_counted(const driver *d, vkf_model *model, vkf_session *sessi
   vkf_device_memory(d->device, &now, &peak);
   const uint64_t kinds = info.cache_bytes + info.step_bytes + info.plan_bytes;
   assert_int_equal(info.run_bytes + info.slots_bytes, kinds);
-  if (has_device(d)) /* the model's own staging, where its weights passed through it */
+  if (has_device(d)) /* the device has staging, too, if the weights were copied through it */
     assert_int_equal(weights.device_bytes + kinds + info.staging_bytes + vkf_gpu_device_staging(d->device->gpu), now);
 }
 
-/* A plan that was made for few rows runs again after more memory has replaced what it was recorded with, and after
- * others have written theirs to it. */
+/* A plan for few rows still gives its results after larger memory has replaced the one that it was recorded with, and
+ * after other plans have written to it. */
 static void test_sizes_take_turns(void **state) {
   driver *d = *state;
   vkf_model *model = NULL;
@@ -81,7 +81,7 @@ static void test_sizes_take_turns(void **state) {
   vkf_model_close(&model);
 }
 
-/* Slots keep what they have while other plans use the memory that all share. */
+/* Slots keep their contents while other plans use the shared memory. */
 static void test_slots_beside_runs(void **state) {
   driver *d = *state;
   static const int32_t source[] = {5, 6, 7, 1}, ids[] = {0, 9, 11, 12};
@@ -109,7 +109,7 @@ static void test_slots_beside_runs(void **state) {
   vkf_model_close(&model);
 }
 
-/* The number behind `kind` in what `vkformer info --plan` prints. */
+/* Returns the number after `kind` in the text that `vkformer info --plan` prints. */
 static uint64_t printed(const char *text, const char *kind) {
   const char *at = strstr(text, kind);
   if (!at) fail_msg("expected a line \"%s\" in\n%s", kind, text);
@@ -138,7 +138,7 @@ static void test_printed_by_kind(void **state) {
   vkf_model_close(&model);
 }
 
-/* kB of this process's memory that are pages of the weights' file; -1: the system does not tell. */
+/* Returns the kB of this process's memory that are pages of the weights' file; -1: unknown. */
 static long resident_of_file(void) {
   char line[4096];
   long kilobytes = -1, found;
@@ -162,9 +162,9 @@ static int watch_file(void *user, uint64_t done, uint64_t all) {
   return 0;
 }
 
-/* When weights are on the device, their part of the file of 15 MB no longer takes memory. The largest tensor has 4 MB.
- * A system may map 2 MB around a byte that is read again, so half of the file is allowed. While weights are loaded, ref
- * alone shows it: the drivers take 64 MB at a time. */
+/* Once weights are on the device, their part of the file (15 MB) no longer takes memory. The largest tensor has 4 MB.
+ * The system may map 2 MB around a byte that is read again, so half of the file is allowed. While weights are loaded,
+ * only ref can show it, because drivers take 64 MB at a time. */
 static void test_the_file_leaves_memory(void **state) {
   driver *d = *state;
   long most = 0;

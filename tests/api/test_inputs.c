@@ -1,5 +1,5 @@
-/* What run, generate and translate refuse at the public door: each with a sentence that names the input, what was
- * expected and what was found, and with the model as usable as before.
+/* What run, generate and translate refuse: each message names the input, what was expected and what was found, and the
+ * model can be used as before. Also default lengths, pads and masks.
  */
 #include "support/golden.h"
 
@@ -18,12 +18,12 @@ static float numbers[6];
 #define TARGET IDS("decoder_input_ids", 2, 3, ids)
 
 typedef struct row {
-  vkf_array inputs[N_ARRAYS]; /* up to the first without a name */
+  vkf_array inputs[N_ARRAYS]; /* end at the first without a name */
   vkf_status status;
   const char *words;
 } row;
 
-/* Refused by run, and by generate where it reads them. */
+/* Refused by run and generate. */
 static const row of_both[] = {
     {{TARGET}, VKF_ERROR_ARGUMENT, "expected an input called input_ids, found none"},
     {{IDS("input_ids", 2, 3, outside), TARGET},
@@ -130,7 +130,7 @@ static void test_run_and_generate(void **state) {
         vkf_session_generate(session_of(model), of_generate[i].inputs, count(&of_generate[i]), NULL, &result);
     expect(d, "generate", status, of_generate[i].status, of_generate[i].words, result);
   }
-  driver_ok(d, vkf_session_run(session_of(model), good, 2, NULL, &result)); /* nothing of it lasts */
+  driver_ok(d, vkf_session_run(session_of(model), good, 2, NULL, &result)); /* the refusals have no effect */
   assert_int_equal(vkf_result_count(result), 2);                            /* encoder_last_hidden_state and logits */
   assert_string_equal(last_message(d->context), "");
   vkf_result_destroy(&result);
@@ -177,7 +177,7 @@ static void test_generation_keys(void **state) {
   close_model(&model);
 }
 
-/* Of a decoder of 96 positions, whose prompts have pads. */
+/* Length limits of a decoder with 96 positions; the prompts have pads. */
 static void test_prompts_and_length_limits(void **state) {
   enum { LENGTH = 90 };
   static int32_t prompt[2 * LENGTH], mask[2 * LENGTH];
@@ -205,8 +205,8 @@ static void test_prompts_and_length_limits(void **state) {
   close_model(&model);
 }
 
-/* Without a limit: 20 ids behind the prompt, as transformers has it, or up to the model's positions; one behind a
- * prompt that fills them. */
+/* Without a limit generation adds 20 ids to the prompt, as transformers does, or fewer where the model's positions end,
+ * but one id even if the prompt fills them. */
 static void test_default_lengths(void **state) {
   static const size_t lengths[][2] = {{9, 29}, {90, 96}, {95, 96}, {96, 97}}; /* of a prompt, of the sequences */
   static int32_t prompt[96];
@@ -234,8 +234,8 @@ static float score_of(driver *d, vkf_model *model, const vkf_array *inputs, size
   return score;
 }
 
-/* Pads of input_ids are masked where no mask is given, of decoders and of encoder-decoders; where a pad ends sequences,
- * too, it is a token like others. */
+/* If no mask is given, the pads of input_ids are masked, in decoders and encoder-decoders. If the pad is an end token,
+ * too, it counts as a token like others. */
 static void test_pads_without_a_mask(void **state) {
   static int32_t padded[] = {2, 2, 5, 6, 7}, mask[] = {0, 0, 1, 1, 1}, all[] = {1, 1, 1, 1, 1};
   static const char usual[] = "{\"pad_token_id\": 2, \"eos_token_id\": 9, \"max_new_tokens\": 4}",
@@ -254,8 +254,8 @@ static void test_pads_without_a_mask(void **state) {
   }
 }
 
-/* A pooled head reads its token though the mask takes it out, as transformers does: an encoder's the first, a decoder's
- * the last that is no pad, or the first where all behind it are pads. */
+/* A pooled head reads its token even if the mask excludes it, as transformers does: in an encoder the first token, in a
+ * decoder the last that is no pad, or the first if all others are pads. */
 static void test_a_masked_token_is_read(void **state) {
   enum { PAD = 0 };
   static const struct {
@@ -285,7 +285,8 @@ static void test_a_masked_token_is_read(void **state) {
   }
 }
 
-/* A decoder of classes gets the source behind the start id; its head reads the last end of the source. */
+/* A classifier with encoder and decoder: without decoder_input_ids the decoder gets the start id and then the source.
+ * The head reads the last end token of the source. */
 static void test_classes_behind_an_encoder(void **state) {
   enum { PAD = 1, EOS = 2 };
   static const int32_t source[4] = {5, 7, EOS, PAD}, target[4] = {EOS, 5, 7, EOS}, mask[4] = {1, 1, 1, 0},
@@ -314,7 +315,7 @@ static void test_classes_behind_an_encoder(void **state) {
     assert_true(logits[i] && n == 3);
   }
   assert_memory_equal(logits[0], logits[1], 3 * sizeof **logits);
-  assert_true(memcmp(logits[2], logits[3], 3 * sizeof **logits) != 0); /* the last of two ends is read */
+  assert_true(memcmp(logits[2], logits[3], 3 * sizeof **logits) != 0); /* reads the last of two end tokens */
   const vkf_array endless[] = {IDS("input_ids", 1, 4, (void *)none)},
                   longer[] = {IDS("input_ids", 1, 3, (void *)source), IDS("decoder_input_ids", 1, 4, (void *)target)};
   assert_int_equal(vkf_session_run(session_of(model), endless, 1, NULL, &refused), VKF_ERROR_ARGUMENT);
@@ -325,7 +326,7 @@ static void test_classes_behind_an_encoder(void **state) {
   close_model(&model);
 }
 
-/* A token that a mask takes out between others changes nothing but its own row. */
+/* A token that the mask excludes between others changes only its own row. */
 static void test_a_hole_is_not_seen(void **state) {
   static const struct {
     const char *folder, *ids, *mask;

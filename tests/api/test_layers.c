@@ -1,6 +1,6 @@
-/* What each layer would say, and how its states grow: on a model whose numbers are known, on golden models, and as
- * pictures; the tree of a beam search, and masks. Models: support/word_models.h, and the shipped one ($M). VKF_DEVICE
- * names the driver under test.
+/* The commands `layers` (the tokens that each layer would predict, and the norms of its states), `translate
+ * --beam-tree` and `masks`: on a model whose numbers are known, on golden models, and as pictures. Models:
+ * support/word_models.h, and the shipped one ($M). VKF_DEVICE names the driver under test.
  */
 #include <math.h>
 
@@ -8,7 +8,7 @@
 
 enum { WIDTH = 8, LAYERS = 3, DECIDES = 1, SAYS = 5 };
 
-/* A tensor [rows][columns] or (columns 0) [rows] with `value` on its diagonal, or as its element `at`. */
+/* Appends a tensor [rows][columns] with `value` on its diagonal, or (columns 0) [rows] with `value` as element `at`. */
 static void add(vkf_array *arrays, size_t *n, const char *name, size_t rows, size_t columns, float value, size_t at) {
   vkf_array *a = &arrays[(*n)++];
   float *data = calloc(rows * (columns ? columns : 1), sizeof *data);
@@ -19,8 +19,8 @@ static void add(vkf_array *arrays, size_t *n, const char *name, size_t rows, siz
   *a = (vkf_array){.name = copy, .dtype = VKF_F32, .rank = columns ? 2 : 1, .shape = {rows, columns}, .data = data};
 }
 
-/* $T/known: a token is 4 times a unit vector, the head gives each token its own number. All layers add nothing but
- * layer DECIDES, which adds 100 for the token w5. */
+/* Makes the model $T/known: the embedding of token i is 4 times the unit vector i, and its logit is element i of the
+ * state. The layers add nothing, except layer DECIDES, which adds 100 for the token w5. */
 static void make_known(void) {
   static const char config[] =
       "{\"model_type\": \"transformer\", \"architecture\": \"decoder\", \"vocab_size\": 8, \"d_model\": 8, \"nhead\": "
@@ -76,7 +76,7 @@ static json_t *cell(const json_t *tables, const char *key, size_t row, size_t co
   return found;
 }
 
-/* Each layer says the token that it was given, until one decides otherwise; there the states are longer. */
+/* Each layer predicts its input token up to the layer that decides for w5; after it the states are longer. */
 static void test_known(void **state) {
   (void)state;
   static const int given[] = {3, 6, 5};
@@ -100,7 +100,7 @@ static void test_known(void **state) {
   json_decref(growth);
 }
 
-/* The last row is what the model says: its logits' largest, and that one's probability. */
+/* Checks that the last row is the model's own prediction: the largest of its logits, with its probability. */
 static void must_end_as(const char *layers, size_t row) {
   json_t *document = line_of(layers, 0), *tables = json_object_get(document, "stacks"),
          *run = json_load_file(getenv("RUN"), 0, NULL);
@@ -151,7 +151,7 @@ static void test_pictures(void **state) {
       {"cp -r $T/known $T/bell && sed -i 's/\"w5\"/\"\\\\u0007w5\"/' $T/bell/tokenizer.json && "
        "$V layers $T/bell w3 --logit-lens --top 1 | tail -n 1",
        0, "  layer 3    1.0000 \"\\x07w5\"\n", ""},
-      /* the final norm comes before the head: 1 / (1 + 7 exp(-4 / sqrt(1.75))) */
+      /* the final norm is applied before the head: 1 / (1 + 7 exp(-4 / sqrt(1.75))) */
       {"cp -r $T/known $T/normed && sed -i 's/\"final_norm\": false/\"final_norm\": true/' $T/normed/config.json && "
        "$V layers $T/normed w3 --logit-lens --top 1 | sed -n 3p",
        0, "  layer 0    0.7461 \"w3\"\n", ""},
@@ -177,7 +177,7 @@ static void test_pictures(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-/* The beam search of a text: what each step ranked, and the path of the translation among it. */
+/* The tree of a beam search: the candidates of each step, and the path of the translation through them. */
 static void test_beam_tree(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -196,7 +196,7 @@ static void test_beam_tree(void **state) {
       {"$V translate 'I am here.' --num-beams 4 --num-beam-groups 2 --diversity-penalty 0.5 --beam-tree $T/b.html && "
        "grep -o 'cell best' $T/b.html | wc -l",
        0, "Estoy aqu\xc3\xad.\n4\n", ""},
-      /* the beginning that is given is no step */
+      /* the beginning that is given has no step */
       {"$V translate \"$(printf 'I love you.\\tTe')\" --force-decode --beam-tree $T/b.svg && "
        "grep 'class=\"cell best\"' $T/b.svg | sed 's/.*<title>\"//; s/\".*//'",
        0, "Te amo.\namo\namo.\namo.&lt;/s&gt;\n", ""},
@@ -209,7 +209,7 @@ static void test_beam_tree(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-/* Which keys a query sees: each weight is one over their number. */
+/* Which keys a query sees; each weight is 1 over their number. */
 static void test_masks(void **state) {
   (void)state;
   static const program_row rows[] = {

@@ -1,5 +1,6 @@
-/* The public interface from inside a program, on the device that VKF_DEVICE names: an op by hand, a callback that
- * stops, a device that has its memory back, two contexts, results that outlive what made them.
+/* The public interface from inside a program, on the device that VKF_DEVICE names: single ops against numbers worked
+ * out by hand, callbacks that stop, alignments, two contexts, results that outlive their model. After each test the
+ * device must have no memory in use.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -31,7 +32,7 @@ typedef struct fixture {
     if ((call) != VKF_OK) fail_msg("%s", last_message(f->context)); \
   } while (0)
 
-/* One device for all tests: SwiftShader compiles each kernel once. */
+/* Opens one device for all tests, so that SwiftShader compiles each kernel once. */
 static int open_device(void **state) {
   static fixture f;
   memset(&f, 0, sizeof f);
@@ -44,7 +45,7 @@ static int open_device(void **state) {
   return 0;
 }
 
-/* Whatever a test did: what it closed, the device has back. */
+/* Checks after each test that closing everything has freed all device memory. */
 static int is_empty(void **state) {
   fixture *f = *state;
   uint64_t now = 0, peak = 0;
@@ -62,8 +63,8 @@ static int close_device(void **state) {
   return f->device || f->context ? -1 : 0;
 }
 
-/* Three words of width 4, attention with one head: the worked numbers, as far as their digits and the error of the
- * result say. Errors of the inputs make that error larger, and no other number. */
+/* Attention with one head over three words of width 4 gives the worked numbers, within their digits and the error that
+ * is reported. An error of an input adds to this error and changes no other number. */
 static void test_attention_by_hand(void **state) {
   fixture *f = *state;
   float q[12], k[12], v[12], off[12];
@@ -121,7 +122,7 @@ static void test_inputs_of_no_use(void **state) {
   vkf_result_destroy(&result);
   assert_int_equal(vkf_device_run_op(f->device, "ffn", NULL, inputs, 4, NULL, &result), VKF_ERROR_ARGUMENT);
   assert_non_null(strstr(last_message(f->context), "bg: expected wg as well"));
-  inputs[3].name = "w1 b1"; /* one array is not two */
+  inputs[3].name = "w1 b1"; /* names are not split at spaces */
   assert_int_equal(vkf_device_run_op(f->device, "ffn", NULL, inputs, 4, NULL, &result), VKF_ERROR_ARGUMENT);
   assert_non_null(strstr(last_message(f->context), "no input called w1 b1"));
 }
@@ -144,7 +145,7 @@ static void expect_refused(fixture *f, vkf_status status, const char *words) {
   if (!strstr(last_message(f->context), words)) fail_msg("'%s' is not in '%s'", words, last_message(f->context));
 }
 
-/* Half of a head turns, by a quarter where the table says so: (x0, x1) becomes (-x1, x0). */
+/* Rotates half of a head, by a quarter turn where the table says so: (x0, x1) becomes (-x1, x0). */
 static void test_rope_by_a_given_table(void **state) {
   fixture *f = *state;
   static float x[] = {1, 2, 3, 4, 5, 6, 7, 8}, cosines[] = {0, 1}, sines[] = {1, 0};
@@ -166,7 +167,7 @@ static void test_rope_by_a_given_table(void **state) {
   assert_null(result);
 }
 
-/* A pre-norm block whose output projections are zero passes its input, bit by bit; the trace has what is inside. */
+/* A pre-norm block whose output projections are zero returns its input, bit by bit; the trace has the values inside. */
 static void test_a_block_with_its_trace(void **state) {
   fixture *f = *state;
   static float x[] = {1, 2, -3, 0.5f, 0, 4, 7, -1}, w[16] = {1, 2, 3, 4, -1}, zero[16];
@@ -246,13 +247,13 @@ static void test_the_callback_sees_every_token_and_stops(void **state) {
   assert_int_equal(some->shape[1], 4);
   assert_memory_equal(some->data, ids->data, 4 * sizeof(int32_t));
   close_model(&model);
-  /* Results stand alone. */
+  /* Results outlive their model. */
   assert_string_equal(vkf_result_text(whole, 0), "El gato se sent\xc3\xb3 en la mata porque estaba cansado.");
   vkf_result_destroy(&part);
   vkf_result_destroy(&whole);
 }
 
-/* Texts that come to vkf_session_translate_queue(): two at first, another one with each that is done. */
+/* Texts for vkf_session_translate_queue(): two at first, then another one whenever one is done. */
 enum { N_COME = 5 };
 static const char *const come[N_COME] = {"I am here.", "The cat sat on the mat because it was tired.", "We like it.",
                                          "Tom and Mary have three children and a dog.", "Yes."};
@@ -316,7 +317,7 @@ static void test_texts_that_come(void **state) {
   vkf_result_destroy(&together);
 }
 
-/* The scores of the tokens that were found are those that scoring finds of them. */
+/* The token scores of a translation are those of vkf_session_score() for the same tokens. */
 static void test_token_scores(void **state) {
   fixture *f = *state;
   static const char text[] = "Yes.", *const configs[] = {"{\"num_beams\": 1}", "{\"num_beams\": 3}"};
@@ -341,11 +342,11 @@ static void test_token_scores(void **state) {
   close_model(&model);
 }
 
-/* The alignments are the last layer's weights of a forward pass with the translation fed, and change no id. In float32,
- * because matrix cores read f16, and a pass may use them where a step of one row does not. */
+/* Alignments are the weights of the last layer in a forward pass over the translation, and asking for them changes no
+ * id. In float32, because matrix cores read f16, and a pass may use them where a step of one row does not. */
 static void test_alignments(void **state) {
   fixture *f = *state;
-  /* some are done, and aligned, while others run */
+  /* of different lengths: some are done and aligned while others run */
   static const char *const texts[] = {"Yes.",
                                       "The cat sleeps on the table.",
                                       "I have never seen such a large house in my whole life, and neither has she.",
@@ -406,7 +407,8 @@ static void test_alignments(void **state) {
   close_model(&model);
 }
 
-/* How often each head's largest weight is at the twin of a token, counted once more. */
+/* Counts how often each head's largest weight is at the twin of a token, the source token with the same id. Only tokens
+ * that occur once on both sides count; returns how many there are. */
 static size_t count_followed(const fixture *f, vkf_model *model, const char *text, const int32_t *target, size_t length,
                              size_t layers, size_t heads, size_t *followed) {
   vkf_result *encoded = NULL, *pass = NULL;
@@ -443,7 +445,8 @@ static size_t count_followed(const fixture *f, vkf_model *model, const char *tex
   return n_links;
 }
 
-/* The heads that align are those that a count by hand finds, and their mean is at least as good as the best of them. */
+/* vkf_session_align_heads() counts as count_followed() does, and the mean of the heads that it chooses follows at least
+ * as many twins as the best single head. */
 static void test_heads_that_align(void **state) {
   fixture *f = *state;
   static const char *const texts[] = {"Tom, Mary and Peter live in Madrid.", "He was born in 1974, in Paris!",
@@ -488,7 +491,7 @@ static void test_heads_that_align(void **state) {
   close_model(&model);
 }
 
-/* A callback that stops at the first row of a step: the step's other rows have their ids and log-probabilities. */
+/* If a callback stops at the first row of a step, the step's other rows still have their ids and log-probabilities. */
 static void test_a_stop_within_a_step(void **state) {
   fixture *f = *state;
   static int32_t ids[] = {5, 6, 7, 8, 9, 1, 10, 11, 12, 13, 14, 1};

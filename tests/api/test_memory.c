@@ -1,4 +1,4 @@
-/* Models from memory: the results of the folder, no copy of the files, and errors that name the file. */
+/* Models from memory give the results of the folder, copy no file and share weights; their errors name the file. */
 #define _DEFAULT_SOURCE /* getrusage */
 #include <sys/resource.h>
 #include <unistd.h>
@@ -63,7 +63,7 @@ static void test_the_ids_of_the_folder(void **state) {
   finish_folder(&f);
 }
 
-/* Labels are read from config.json when they are asked for, after the model was opened. */
+/* Labels are read from config.json only when they are needed, after the model was opened. */
 static void test_files_that_are_read_later(void **state) {
   driver *d = *state;
   static const char json[] =
@@ -94,7 +94,7 @@ static void *counted(void *user, void *old, size_t size) {
   return NULL;
 }
 
-/* Bytes that opening asks the host for: a copy of a file would show, since those of a folder are mapped. */
+/* Returns the host bytes that opening allocates. A copy of a file would show, because files of a folder are mapped. */
 static size_t bytes_of(const folder *f, const char *path) {
   size_t bytes = 0;
   vkf_context *context = NULL;
@@ -130,9 +130,9 @@ static long minor_faults(void) {
   return usage.ru_minflt;
 }
 
-/* Page faults took most of the time of loading. Where the system has large pages, weights take them. */
+/* Weights are in large pages if the system has them; without them page faults took most of the time of loading. */
 static void test_weights_take_large_pages(void **state) {
-  if (driver_is_gpu()) skip(); /* its weights are no pages of this process */
+  if (driver_is_gpu()) skip(); /* a GPU's weights are not in this process's memory */
   driver *d = *state;
   folder f;
   vkf_model *model = NULL;
@@ -155,7 +155,7 @@ static void test_weights_take_large_pages(void **state) {
   finish_folder(&f);
 }
 
-/* Resident pages of this process; 0: the system does not say. */
+/* Returns the resident pages of this process; 0: unknown. */
 static long resident(void) {
   long size = 0, pages = 0;
   FILE *file = fopen("/proc/self/statm", "r");
@@ -164,7 +164,7 @@ static long resident(void) {
   return pages;
 }
 
-/* Pages that the weights of a model take. */
+/* Returns the pages that the weights of a model take. */
 static long weight_pages(const vkf_model *model) {
   vkf_model_info info;
   vkf_model_info_init(&info);
@@ -189,7 +189,7 @@ static void test_weights_leave_with_the_model(void **state) {
              TURNS, weights);
 }
 
-/* What a model makes of a sentence, in `text` [size]. */
+/* Writes the translation of a sentence to `text` [size]. */
 static void translate(vkf_model *model, char *text, size_t size) {
   static const char *const texts[] = {"The cat sat on the mat because it was tired."};
   vkf_session *session = NULL;
@@ -201,7 +201,7 @@ static void translate(vkf_model *model, char *text, size_t size) {
   vkf_session_destroy(&session);
 }
 
-/* A model that may have the weights of the first, and (shares) does. */
+/* Opens a model with weights_of = first; checks by the resident pages that it shares them, or (shares false) not. */
 static vkf_model *open_beside(driver *d, const vkf_model *first, const folder *f, bool shares) {
   vkf_model *model = NULL;
   const vkf_model_params params = {VKF_MODEL_PARAMS_INIT, .weights_of = first};
@@ -213,7 +213,7 @@ static vkf_model *open_beside(driver *d, const vkf_model *first, const folder *f
   return model;
 }
 
-/* A model on a device of another context, which has the weights of the first; that one is closed before. */
+/* A model on a device of another context shares the weights of the first, and keeps them after the first is closed. */
 static void test_weights_are_shared(void **state) {
   driver *d = *state;
   driver other;
@@ -233,9 +233,9 @@ static void test_weights_are_shared(void **state) {
   finish_folder(&f);
 }
 
-/* The file of the shipped model with another number anywhere is another model. */
+/* Weights are not shared if a single bit in the file differs. */
 static void test_weights_of_another_model_are_not(void **state) {
-  if (driver_is_gpu()) skip(); /* its weights are no pages of this process */
+  if (driver_is_gpu()) skip(); /* a GPU's weights are not in this process's memory */
   driver *d = *state;
   folder f;
   vkf_model *first = NULL, *second = NULL;
@@ -255,9 +255,9 @@ static void test_weights_of_another_model_are_not(void **state) {
   finish_folder(&f);
 }
 
-/* Nor those of a device that stores tiny numbers as they are, for the reproducible mode. */
+/* Nor with a device in the reproducible mode, which stores tiny numbers as they are. */
 static void test_weights_of_another_mode_are_not(void **state) {
-  if (driver_is_gpu()) skip(); /* its weights are no pages of this process */
+  if (driver_is_gpu()) skip(); /* a GPU's weights are not in this process's memory */
   driver *d = *state;
   driver other = {0};
   folder f;
@@ -275,7 +275,7 @@ static void test_weights_of_another_mode_are_not(void **state) {
   finish_folder(&f);
 }
 
-/* Nor those that are stored otherwise, even in as many bytes. */
+/* Nor in another format, even if it has as many bytes. */
 static void test_weights_in_another_format_are_not(void **state) {
   driver *d = *state;
   vkf_model *halves = NULL, *model = NULL;

@@ -1,6 +1,6 @@
-/* The encoder computes no pads: of a batch with pads before, behind and between tokens it runs the tokens from the
- * first to the last of each sentence. At these run() gives the bits of the sentence alone, everywhere else zeros. A
- * decoder is fed no pads of a prompt. */
+/* The encoder computes no pads. In a batch with pads before, after and between tokens it runs the tokens of each
+ * sentence from the first to the last. There vkf_session_run() gives the bits of the sentence alone, elsewhere zeros. A
+ * decoder is not fed the pads of a prompt. */
 #include <vkformer/lab.h>
 
 #include "support/golden.h"
@@ -8,8 +8,8 @@
 
 enum { B = 4, S = 9, N_SPAN = 9 + 3 + 5 + 1 };
 
-/* Whole, behind two pads, with a hole, and nothing: one token of it is a row. T5 knows distances alone, so a sentence
- * behind pads is the same one. */
+/* A whole sentence, one after two pads, one with a hole, and an empty one, which has a row for one token. T5 uses only
+ * distances, so pads before a sentence do not change it. */
 static const struct { uint32_t first, length; } spans[B] = {{0, 9}, {2, 3}, {0, 5}, {0, 1}};
 static const int32_t mask[B][S] = {{1, 1, 1, 1, 1, 1, 1, 1, 1}, {0, 0, 1, 1, 1}, {1, 1, 0, 1, 1}, {0}};
 
@@ -27,7 +27,7 @@ static void run(driver *d, vkf_model *model, const int32_t *ids, const int32_t *
   driver_ok(d, vkf_session_run(session_of(model), in, 3, &params, out));
 }
 
-/* Of sentence b the rows [length][width] of `all` from its first token on are those of `one`; others are zeros. */
+/* Checks that the rows of sentence b in `all` are those of `one`, [length][width], and all others are zeros. */
 static void compare_rows(const vkf_array *all, const vkf_array *one, uint32_t b) {
   const size_t width = all->shape[2];
   const float *rows = (const float *)all->data + b * S * width;
@@ -68,7 +68,7 @@ static void test_run(void **state) {
                         logits->shape[2] * sizeof(float));
     vkf_result_destroy(&one);
   }
-  /* What stands in the hole of sentence 2 is seen by no other token. */
+  /* No other token sees the id in the hole of sentence 2. */
   vkf_result *other = NULL;
   ids[2][2]++;
   run(d, model, ids[0], mask[0], B, S, &other);
@@ -110,8 +110,8 @@ static int32_t kept_id(int kind, int t) {
   return 3 + (kind * 11 + t) * 7 % 50;
 }
 
-/* Of a prompt the model is fed what the mask keeps, wherever pads stand: what follows is what follows these ids alone,
- * also where prompts of other lengths are beside it, and where all of them are more than the rows of a submit. */
+/* The model is fed only the ids of a prompt that the mask keeps, wherever the pads are. The ids that follow are those
+ * that follow the kept ids alone, also beside prompts of other lengths and with more rows than a submit has. */
 static void test_prompts(void **state) {
   enum { LENGTH = 11, NEW = 9 };
   static const int32_t keeps[][LENGTH] = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
@@ -129,7 +129,8 @@ static void test_prompts(void **state) {
   char path[GOLDEN_PATH];
   driver_ok(d, vkf_model_open(d->device, golden_path(path, "llama", "."), &model));
   for (size_t c = 0; c < VKF_COUNT(configs); c++) {
-    /* Penalties see pads, as in transformers: these change nothing. A submit ends within a row of the first kind. */
+    /* Penalties see pads, as in transformers, so these pads are chosen to change nothing. A submit ends within a row of
+     * the first kind. */
     for (int i = 0; i < ROWS * LENGTH; i++) {
       const int r = i / LENGTH, t = i % LENGTH, kind = (r + 3) % KINDS, pad = c ? 1 : kept_id(kind, 6);
       keep[r][t] = keeps[kind][t];

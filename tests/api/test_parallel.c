@@ -1,5 +1,5 @@
-/* Contexts side by side: eight threads with one each, on ref and on the device under test, and processes on their own;
- * all give what one alone gives. */
+/* Contexts side by side: eight threads, each with its own context, on ref and on the device under test, and two
+ * processes. All get the ids of a single run. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ static vkf_status generate(vkf_model *model, worker *w) {
   return st;
 }
 
-/* From the context to the ids, the second time with everything recorded. */
+/* Creates everything from the context on and generates twice; the second time everything is recorded already. */
 static void *work(void *user) {
   worker *w = user;
   vkf_context *context = NULL;
@@ -86,7 +86,7 @@ static void threads(void **state) {
   for (int i = 0; i < N_THREADS; i++) expect_same(&workers[i], &alone[0]);
 }
 
-/* Each process writes its ids to a pipe. It is forked before this process has loaded a driver. */
+/* Each process writes its ids to a pipe. It is forked before this process loads a driver. */
 static void processes(void **state) {
   (void)state;
   int pipes[N_PROCESSES][2];
@@ -129,7 +129,7 @@ static int remove_folder(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(processes), cmocka_unit_test(threads)};
-  /* A driver is looked for in a child, so that this process has none when it forks the others. */
+  /* A child looks for a driver, so that this process has loaded none when it forks the others. */
   pid_t child = fork();
   if (child == 0) _exit(driver_missing());
   int status = 1;

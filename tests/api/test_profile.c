@@ -1,4 +1,4 @@
-/* Profiles: what is timed, on the device's clock and on the host's, and that looking changes no result. */
+/* Profiles: what is timed, by the device's clock and by the host's. Profiling changes no result. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,8 +47,8 @@ static void ok(vkf_context *context, vkf_status status) {
   if (status != VKF_OK) fail_msg("%s", last_message(context));
 }
 
-/* The ids that greedy search gives, and what a profile saw of it; clock NULL: without one. without_stamps: as on a
- * device that has no time stamps. */
+/* Sets the ids of greedy search and what a profile counted. clock NULL: no profile. without_stamps: as on a device
+ * without time stamps. */
 static void generate(const char *selector, const char *clock, bool without_stamps, int32_t ids[TOKENS], seen *s) {
   static int32_t source[] = {3, 4, 5, 6, 7, 2};
   const vkf_array input = {"input_ids", VKF_I32, 2, {1, TOKENS}, source};
@@ -104,7 +104,7 @@ static void on_pass(void *user, const vkf_pass_info *pass) {
   passes[pass->stage == VKF_STAGE_DECODE] = *pass;
 }
 
-/* Passes are compared at the sizes of the call, and counted alike without a comparison. */
+/* Passes are compared at the sizes of the call. With cost_only they have the same counts and no comparison. */
 static void test_verify(void **state) {
   (void)state;
   static int32_t source[] = {3, 4, 5, 6, 7, 2, 3, 4};

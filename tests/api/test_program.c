@@ -25,7 +25,7 @@ static vkf_array *find_array(vkf_array *arrays, size_t n, const char *name) {
   return NULL;
 }
 
-/* Copies of the golden encoder-decoder with one fault each. */
+/* Writes copies of the golden encoder-decoder, each with one fault. */
 static void make_models(vkf_context *context) {
   enum { MAX_ARRAYS = 128 };
   static vkf_array arrays[MAX_ARRAYS];
@@ -132,7 +132,7 @@ static void test_usage(void **state) {
       {"$V vlaidate", 2, "", "did you mean 'validate'?\n"},
       {"$V help transalte", 2, "", "did you mean 'translate'?\n"},
       {"$V xyzzy", 2, "", "expected a command, found 'xyzzy'\n"},
-      {"$V tokenize --device nosuch a", 2, "", "found '--device'\n"}, /* no device would be opened */
+      {"$V tokenize --device nosuch a", 2, "", "found '--device'\n"}, /* it opens no device */
       {"$V devices --device nosuch", 2, "", "found '--device'\n"},
       {"$V translate --nosuch", 2, "", "found '--nosuch'\n"},
       {"$V translate --modle x a", 2, "", "found '--modle': did you mean '--model'?\n"},
@@ -210,7 +210,7 @@ static void test_models(void **state) {
       {"$V info $G/marian --activations q8", 2, "", "--activations q8: expected --weights int8, found --weights auto"},
       {"$V info $G/marian --kv-cache int8x", 2, "", "--kv-cache: expected "},
       {"$V info $T/nosuch", 4, "", "nosuch: expected a model folder, found no file or folder of that name"},
-      {"cd $T && $V info models/en-es", 0, "models/en-es\n", ""}, /* the one that comes with vkformer */
+      {"cd $T && $V info models/en-es", 0, "models/en-es\n", ""}, /* the shipped model */
       {"cd $T && mkdir -p models/en-es && $V info models/en-es", 4, "", "found a folder without config.json"},
       {"mkdir $T/noconfig; $V info $T/noconfig", 4, "",
        "noconfig: expected a model folder, found a folder without config.json"},
@@ -293,9 +293,9 @@ static void test_translate(void **state) {
       {"$V translate --num-beams 1 -v 'The animal did not cross the street because it was too tired.' 2>&1 | "
        "grep -c 'decoder.0: .* recorded 1, submitted [0-9][0-9]'",
        0, "1\n", ""},
-      /* of one row no grid changes; of beams some do, on Mesa 26, whose tiles have few rows, all */
+      /* with one row no grid changes; with beams (below) some do, and on Mesa 26, whose tiles have few rows, all */
       {"$V translate --num-beams 1 -v 'I am here.' 2>&1 | grep -c 'decode .*(0 indirect)'", 0, "5\n", ""},
-      /* two kinds of devices share the lines, and the order is that of the lines */
+      /* two kinds of devices share the lines; the output has the order of the lines */
       {"for i in 1 2 3 4 5 6 7 8; do echo \"We have $i old books.\"; done > $T/eight; for d in ref $VKF_DEVICE,ref; do "
        "$V translate --num-beams 1 --batch-size 1 --device $d < $T/eight > $T/on-$d || exit 1; done; "
        "cmp $T/on-ref $T/on-$VKF_DEVICE,ref && wc -l < $T/on-ref",
@@ -391,7 +391,7 @@ static void test_kernels_and_bench(void **state) {
       {"$V kernels norm:8,64 -v --device 0 >$T/k", 0, "", "chosen by its index or UUID, 0"},
       {"$V kernels norm:8,64 --json | sed -n 2p", 0, "  \"format\": \"vkformer-kernels/1\",\n", ""},
       {"$V kernels", 0, "top_k:4,8000,8", ""},
-      /* a GPU adds up as is fastest, but not in the reproducible mode */
+      /* a GPU uses the order class fast, but not in the reproducible mode */
       {"echo '{\"is_cpu\": false}' > $T/gpu.json; $V kernels --limits $T/gpu.json matmul:16,64,4096 | "
        "grep -c '^  [*].* fast '",
        0, "1\n", ""},
@@ -417,7 +417,7 @@ static void test_kernels_and_bench(void **state) {
        "'command\\|commit'",
        0, "\"command\": \"vkformer bench matmul:5,12,16 --variant matmul-naive-m1n1 --cold --no-roofs --seconds 0.01\"",
        ""},
-      /* with roofs: shares of them, from 0 to 1 where there are any, and what they are of */
+      /* with roofs each row has its share, from 0 to 1, and the roof that it is of, or null */
       {"$V bench matmul:64,64,64 --filter naive --seconds 0.02 --json > $T/roofs.json && grep -c "
        "'\"\\(gflops\\|gbytes\\|cached_gbytes\\)\": [0-9.]*[1-9]' $T/roofs.json && sed -n "
        "'s/.*\"\\(min\\|median\\|p90\\)"
@@ -447,7 +447,7 @@ static void test_kernels_and_bench(void **state) {
        "matmul:3,8,16,bf16", ""},
       {"$V bench encoder --norm side", 2, NULL, "--norm: expected post or pre"},
       {"$V bench encoder --d-model 15 --heads 2", 2, NULL, "config.json"},
-      {"ls -d ${TMPDIR:-/tmp}/vkformer-bench-* 2>/dev/null", 2, "", ""}, /* nothing is left */
+      {"ls -d ${TMPDIR:-/tmp}/vkformer-bench-* 2>/dev/null", 2, "", ""}, /* temporary folders are removed */
       {"$V translate 'I am here.' --profile=$T/trace.json", 0, NULL, "decoder.2"},
       {"grep -c '\"ph\": \"X\"' $T/trace.json | grep -v '^0'", 0, NULL, ""},
       {"$V translate 'I am here.' --profile=$T/nosuch/trace.json", 4, NULL, "nosuch/trace.json: cannot be written"},
@@ -455,7 +455,7 @@ static void test_kernels_and_bench(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-/* Tiles by specialization constants, and kernels from files in the place of ours. */
+/* Tiles that are set by specialization constants, and kernels from files instead of the built-in ones. */
 static void test_bench_tiles(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -515,7 +515,7 @@ static void test_examples(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-/* A folder made of a configuration is a model like others. */
+/* A folder that is made from a configuration is a model like others. */
 static void test_init(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -554,7 +554,7 @@ static void test_validate(void **state) {
       {"$V validate --device ref --quick --json > $T/s.json && sed -n 2p $T/s.json && $V validate --merge $T/s.json "
        "--json | sed -n 2p",
        0, "  \"format\": \"vkformer-validation/1\",\n  \"format\": \"vkformer-validation/1\",\n", ""},
-      /* of the reproducible mode, since 22 November 2026: if it changes, docs/numerics.md ("Pads") says why */
+      /* the reproducible mode's digest since 22 November 2026: if it changes, say why in docs/numerics.md ("Pads") */
       {"grep -c '\"digest\": \"4afe65eb659daa03\"' $T/q.json", 0, "1\n", ""},
       {"$V validate $G/transformer-lm-postln --device ref --weights int8 --activations q8 --json=$T/w.json && grep -c "
        "'\"digest\": \"[0-9a-f]\\{16\\}\"' $T/w.json",
@@ -582,7 +582,7 @@ static void test_validate(void **state) {
   };
   PROGRAM_ROWS(rows);
 #ifdef VKF_WRONG_EXP
-  /* The command that it prints is one for a shell, whatever the names. */
+  /* A shell can run the command that is printed, whatever the names in it. */
   static const program_row quoted[] = {
       {"mkdir \"$T/it's\" && echo '{}' > \"$T/it's/a b.json\" && cd $T && LD_PRELOAD=" VKF_WRONG_EXP
        " $V validate $G/marian --bisect -o \"it's/\\$(found)\" --icd \"it's/a b.json\" > bisect.txt",

@@ -1,5 +1,5 @@
-/* The commands on texts from outside: generate with prompts, fill-mask, classify and embed on models with words for
- * tokens. VKF_DEVICE names the driver under test.
+/* The commands on texts from outside: generate with prompts, fill-mask, classify, embed and score on models whose
+ * tokens are words. VKF_DEVICE names the driver under test.
  */
 #include <math.h>
 
@@ -10,7 +10,7 @@
 
 /* ---- what a forward pass says ------------------------------------------------------------------------------------ */
 
-/* One output of a model for [CLS] w5 w6 [MASK] [SEP], copied: to free(). */
+/* Returns one output of a model for [CLS] w5 w6 [MASK] [SEP]; the caller frees it. */
 static float *forward(const char *model, const char *name, size_t *width) {
   static int32_t ids[5] = {2, 5, 6, 4, 3};
   char path[256];
@@ -54,7 +54,7 @@ static void test_prompts(void **state) {
   must_print(
       "$V generate $T/gpt2 --prompt 'w5 w6 w7' --prompt w9 -b 2 --max-new-tokens 2 --kv-cache-bytes 20000 | head -1",
       " w125 w30\n");
-  /* no hint at --long, which does not help */
+  /* does not suggest --long, which would not help */
   must_print("$V generate $T/gpt2 --prompt w9 --max-new-tokens 2 --kv-cache-bytes 1 2>&1 >$T/o | tail -1",
              "vkformer: skipped 1 of 1 text\n");
   must_print("printf 'w5 w6 w7\\nw5 w6 w7' | $V generate $T/gpt2 --max-new-tokens 2", " w125 w30\n w125 w30\n");
@@ -74,12 +74,12 @@ static void test_prompts(void **state) {
   must_print("$V generate $T/gpt2 -p 'w5 w6 w7' --max-new-tokens 3 --stop w300", " w125 w30 w30\n");
   json_t *stopped = line_of("$V generate $T/gpt2 -p 'w5 w6 w7' --max-new-tokens 6 --json --stop w30", 0);
   assert_string_equal(json_string_value(json_object_get(stopped, "text")), " w125 ");
-  assert_int_equal(json_array_size(json_object_get(stopped, "ids")), 2); /* it ended there */
+  assert_int_equal(json_array_size(json_object_get(stopped, "ids")), 2); /* it ended at the stop string */
   assert_true(json_is_null(json_object_get(stopped, "score")));
   json_decref(stopped);
 }
 
-/* A character of two tokens is shown when it is complete. */
+/* A character that consists of two tokens is printed when it is complete. */
 static void test_whole_characters(void **state) {
   (void)state;
   must_print("$V generate $T/bytes -p 'w5 w6 w7' --max-new-tokens 2", "\xc3\xa9\n");
@@ -98,7 +98,7 @@ static void test_beams_and_encoder(void **state) {
   json_decref(second);
 }
 
-/* Prompts together give what each gives alone: greedy, drawn, with stop strings, and whatever their lengths. */
+/* Prompts in a batch give what each gives alone: greedy, sampled, with stop strings, and with any lengths. */
 static void test_batches(void **state) {
   (void)state;
   static const char *const options[] = {
@@ -119,7 +119,7 @@ static void test_batches(void **state) {
              options[i]);
     must_print(command, strstr(options[i], "return") ? "12\n" : "6\n");
   }
-  /* Into a file, three prompts take the steps of one together; into a pipe they are shown one after the other. */
+  /* With output to a file, three prompts run in the steps of one; with output to a pipe, one after the other. */
   static const char three[] =
       "$V generate $T/gpt2 -p w5 -p 'w6 w8' -p w7 --min-new-tokens 3 --max-new-tokens 3 --profile";
   snprintf(command, sizeof command, "%s 2>&1 > $T/texts | awk '$1 == \"embed\" { print $2 }'", three);
@@ -132,7 +132,7 @@ static void test_batches(void **state) {
   assert_non_null(strstr(program_err, "line 3 was skipped: expected at least one token"));
 }
 
-/* Log-probabilities are those of the logits of a forward pass, whatever is done to choose a token. */
+/* Log-probabilities are those of the logits of a forward pass, however a token is chosen. */
 static void test_top_logprobs(void **state) {
   (void)state;
   size_t n = 0;
@@ -166,7 +166,7 @@ static void test_top_logprobs(void **state) {
                "num_beams 2 is not supported");
 }
 
-/* The source language stands in the text, the target language begins the translation. */
+/* The source language is a token of the text; the target language is the first token of the translation. */
 static void test_languages(void **state) {
   (void)state;
   must_print("$V tokenize -m $T/mbart 'w5 w6'", "5 6 2 17\n");
@@ -194,7 +194,7 @@ static void test_languages(void **state) {
   program_must("$V generate $T/gpt2 --source-lang fr -p w5", 4, NULL, "this model's tokenizer has no languages");
 }
 
-/* What is drawn depends on seed and line, not on what else is asked for. */
+/* Samples depend on the seed and the line only, not on the other lines. */
 static void test_sampling(void **state) {
   (void)state;
   static const char options[] = "--do-sample --seed 3 --max-new-tokens 6 --json";
@@ -215,7 +215,7 @@ static void test_sampling(void **state) {
   must_print("$V generate $T/gpt2 -p 'w5 w6 w7' --do-sample --top-k 1 --max-new-tokens 3", " w125 w30 w30\n");
 }
 
-/* A prompt behind which no id is allowed: the others have their texts, alone or beside it. */
+/* A prompt after which no id is allowed; the other prompts get their texts, alone or in a batch with it. */
 static void test_no_id_is_allowed(void **state) {
   (void)state;
   assert_int_equal(
@@ -236,7 +236,7 @@ static void test_no_id_is_allowed(void **state) {
       NULL, "no sequence of up to 4 ids has all words of force_words_ids");
 }
 
-/* A prompt that fills the 96 positions. */
+/* A prompt that fills the 96 positions gets one more token. */
 static void test_full_prompts(void **state) {
   (void)state;
   program_must(
@@ -358,7 +358,7 @@ static void test_classify(void **state) {
   json_decref(line);
 }
 
-/* Pieces of bytes show where words begin, but for the first word: a text of one word is one. */
+/* Byte-level tokens show where words begin, except for the first word; a text of one word is one word. */
 static void test_words_of_bytes(void **state) {
   static const char json[] =
       "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"x\": 5, \"y\": 6, \"\xC4\xA0\": 7}, \"merges\": []},"
@@ -374,7 +374,7 @@ static void test_words_of_bytes(void **state) {
   must_print("$V classify $T/byte-words 'xy x' | cut -f 1", "xy\nx\n");
 }
 
-/* Two texts with a tab between them. */
+/* Pairs of texts, with a tab between the two. */
 static void test_pairs(void **state) {
   (void)state;
   json_t *line = line_of("printf 'w5 w6\\tw7\\n' | $V classify $T/inference --pairs --json", 0);
@@ -425,7 +425,7 @@ static void check_embedding(const char *command, const double *expected, size_t 
   json_decref(line);
 }
 
-/* The scores are those of transformers, with its Pillow image processor. */
+/* The scores of images are those of transformers with its Pillow image processor. */
 static void test_images(void **state) {
   (void)state;
   static const char *const with = "printf '{\"size\": 32}' > $T/vit/preprocessor_config.json";
@@ -456,7 +456,7 @@ static void test_images(void **state) {
   program_must("$V classify $T/vit $I/rgb.png", 4, NULL, "\"do_pad\" is not supported");
 }
 
-/* The same numbers as the JSON lines have, behind the header of a .npy file. */
+/* A .npy file has the numbers of the JSON lines, after its header. */
 static void test_embed_npy(void **state) {
   (void)state;
   static const char shape[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 64), }";
@@ -475,7 +475,7 @@ static void test_embed_npy(void **state) {
     for (int k = 0; k < 64; k++) {
       float value;
       memcpy(&value, bytes + 128 + (64 * i + k) * sizeof value, sizeof value);
-      /* The line has 15 digits of a double, which may be on the other side of the middle of two floats. */
+      /* The line has 15 digits of a double, which may be rounded across the middle between two floats. */
       double x = json_number_value(json_array_get(json_object_get(line, "embedding"), k)), step = 5e-15 * fabs(x);
       assert_true((float)(x - step) <= value && value <= (float)(x + step));
     }
@@ -485,7 +485,7 @@ static void test_embed_npy(void **state) {
   program_must("$V embed $T/bert w5 -o $T/v.npy --similarity", 2, NULL, "expected --output or --similarity");
 }
 
-/* FILE of the bert folder with these bytes; NULL: it is removed. */
+/* Writes this text to a file of the bert folder; NULL: removes the file. */
 static void put(const char *file, const char *text) {
   char path[512];
   snprintf(path, sizeof path, "%s/bert/%s", program_folder, file);
@@ -494,7 +494,7 @@ static void put(const char *file, const char *text) {
   assert_true(!text || (out && fputs(text, out) >= 0 && fclose(out) == 0));
 }
 
-/* What sentence-transformers writes, in its present form and in those before. */
+/* Reads what sentence-transformers writes, in its present and earlier forms. */
 static void test_embed_folders(void **state) {
   (void)state;
   enum { MAX_WIDTH = 256, S = 5 };
@@ -539,12 +539,12 @@ static void test_embed_folders(void **state) {
   for (size_t d = 0; d < n; d++) first[d] = states[(S - 1) * n + d];
   put(pooling, "{\"embedding_dimension\": 64, \"pooling_mode\": \"lasttoken\", \"include_prompt\": false}");
   check_embedding("$V embed $T/bert 'w5 w6 [MASK]'", first, n);
-  /* cut behind its first words, the special tokens kept; behind a prompt, which the vector's text does not show */
+  /* cut after its first words, special tokens kept; below with a prompt, which the printed text does not show */
   put(sentence, "{\"max_seq_length\": 5, \"do_lower_case\": false}");
   check_embedding("$V embed $T/bert 'w5 w6 [MASK] w9 w8 w7'", first, n);
   assert_int_equal(program_run("$V embed $T/bert 'w5 w6 [MASK] w9 w8 w7'"), 0);
   assert_non_null(strstr(program_err, "text 1 has 8 tokens: 5 of them are embedded"));
-  put("tokenizer_config.json", "{\"truncation_side\": \"left\"}"); /* as is said there, before its last words */
+  put("tokenizer_config.json", "{\"truncation_side\": \"left\"}"); /* this keeps its last words */
   check_embedding("$V embed $T/bert 'w9 w8 w7 w5 w6 [MASK]'", first, n);
   put(sentence,
       "{\"transformer_task\": \"feature-extraction\", \"modality_config\": {\"text\": {\"method\": \"forward\", "
@@ -575,7 +575,7 @@ static void test_embed_folders(void **state) {
   free(states);
 }
 
-/* Layers behind the pooling: tanh(W x + b), then one without a bias, whose width is that of the vectors. */
+/* Layers after the pooling: tanh(W x + b), then one without a bias, whose width is that of the vectors. */
 static void test_embed_dense(void **state) {
   (void)state;
   enum { N = 64, HIDDEN = 5, WIDTH = 3, S = 5 };
@@ -676,8 +676,8 @@ static void test_embed_dense(void **state) {
   free(states);
 }
 
-/* Poolings that weigh states or stand side by side. The text that is split has two equal parts, and the tokens of the
- * second are numbered on from those of the first. */
+/* Poolings that weigh states, and poolings that are concatenated. The text that is split has two equal parts; the token
+ * numbers of the second continue those of the first. */
 static void test_embed_poolings(void **state) {
   (void)state;
   enum { N = 64, S = 5 };
@@ -758,7 +758,7 @@ static void test_embed(void **state) {
   free(states);
 }
 
-/* A target that the model's own bias rules out has no probability, which JSON has no number for. */
+/* A target that the model's own bias excludes has a log-probability of minus infinity, which JSON cannot represent. */
 static void test_score_of_nothing(void **state) {
   (void)state;
   enum { MAX_ARRAYS = 128, BARRED = 9 };

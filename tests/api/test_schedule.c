@@ -1,6 +1,6 @@
-/* The schedule of requests that generate: what a request gets depends neither on the order nor on the company; a seat
- * that is done is given to the next request while others run, also to one that comes later; seats are as many as the
- * bytes for caches hold, a request that does not fit waits, and one that can never fit is refused with both numbers. */
+/* The schedule of generation requests. The result of a request depends neither on the order nor on the other requests.
+ * A seat that is free goes to the next request while others run, also to one that comes later. The bytes for caches
+ * limit the seats: a request that does not fit waits; one that can never fit is refused with both numbers. */
 #include <math.h>
 
 #include "support/golden.h"
@@ -16,8 +16,7 @@ static const char *const configs[] = {
     "{\"max_new_tokens\": 6, \"num_beams\": 1, \"do_sample\": true, \"num_return_sequences\": 2, \"seed\": 3, "
     "\"eos_token_id\": null}"};
 
-/* A run of the schedule: requests order[0], order[1] .. come, `at_once` of them at first, the others one after each
- * step of ids. */
+/* A run of the schedule: `at_once` of the requests order[0], order[1] .. come at first, then one after each step. */
 typedef struct run {
   driver *d;
   vkf_model *model;
@@ -26,9 +25,9 @@ typedef struct run {
   bool has_encoder;
   const uint32_t *order;
   uint32_t n, at_once, n_come, n_asked;
-  uint32_t ends_after[N]; /* ids after which the caller of a request has enough; 0: never */
+  uint32_t ends_after[N]; /* ids after which the caller ends a request; 0: never */
   uint32_t n_ids[N], n_running, most_running;
-  uint32_t beside[N]; /* how many ran when a request came */
+  uint32_t beside[N]; /* how many others ran when a request came */
   uint32_t taken[N], n_taken, refused[N], n_refused;
   vkf_skip_reason reason;
   char why[1100];
@@ -130,7 +129,7 @@ static vkf_status go(run *r, uint32_t n_seats, const uint32_t *order, uint32_t n
 static const uint32_t orders[][N] = {
     {0, 1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1, 0}, {3, 0, 6, 2, 5, 1, 4}, {2, 0, 5, 3, 4, 1, 6} /* ever longer */};
 
-/* Any order, any number of seats, all at once or one after the other: each request has what it has alone. */
+/* In any order, with any number of seats, all at once or one after the other, each request gets what it gets alone. */
 static void any_company(void **state) {
   for (size_t k = 0; k < VKF_COUNT(folders) * VKF_COUNT(configs); k++) {
     run alone, together;
@@ -153,7 +152,7 @@ static void any_company(void **state) {
   }
 }
 
-/* Two seats; one request has enough after one id each time: while request 1 runs, all others take turns beside it. */
+/* Two seats; every request except request 1 ends after one id, so that they take turns while request 1 runs. */
 static void seats_are_given_on(void **state) {
   static const uint32_t order[N] = {1, 0, 2, 3, 4, 5, 6};
   run r;
@@ -164,21 +163,21 @@ static void seats_are_given_on(void **state) {
   assert_int_equal(r.taken[N - 1], 1); /* the first one ends last, after the N - 1 others */
   assert_int_equal(r.n_ids[1], 9);
   assert_int_equal(r.length[0], lengths[0] + 1);
-  /* The same where the others come while it runs. */
+  /* The same if the others come while it runs. */
   driver_ok(*state, go(&r, 2, order, N, 1));
   assert_int_equal(r.n_taken, N);
   assert_true(r.n_taken > 1 && r.taken[0] != 1);
   close_run(&r);
 }
 
-/* With an encoder the next requests come when a quarter of the seats is empty, and share its run: of five seats, two.
- */
+/* With an encoder the next requests start only when a quarter of the seats is free (two of five), and share one run of
+ * the encoder. */
 static void encoders_wait_for_seats(void **state) {
   static const char *const of[] = {"marian", "llama"};
   for (uint32_t k = 0; k < 2; k++) {
     run r;
     open_run(&r, *state, of[k], "{\"max_new_tokens\": 9, \"num_beams\": 1, \"eos_token_id\": null}", 0);
-    const uint32_t *order = orders[1];                               /* the longest first, so that its seats hold all */
+    const uint32_t *order = orders[1]; /* the longest first, so that every seat fits all */
     for (uint32_t i = 0; i < N; i++) r.ends_after[order[i]] = i + 1; /* one after each step */
     driver_ok(*state, go(&r, 5, order, N, N));
     assert_int_equal(r.n_taken, N);
@@ -188,7 +187,7 @@ static void encoders_wait_for_seats(void **state) {
   }
 }
 
-/* The bytes that one seat of a request takes, from the message that refuses it. */
+/* Returns the bytes that a seat for a request takes, from the message that refuses it. */
 static uint64_t bytes_of(driver *d, uint32_t request) {
   run r;
   unsigned long long needed = 0, given = 0;
@@ -209,8 +208,8 @@ static void bytes_bound_the_seats(void **state) {
     fail_msg("expected a prompt of 17 tokens to need more than %llu bytes", (unsigned long long)small);
   open_run(&free_run, *state, "llama", configs[0], 0);
   driver_ok(*state, go(&free_run, N, orders[0], N, N));
-  /* Room for one large one, or two small ones: all run, no more together than fit. The large one behind small ones
-   * waits until they are done. */
+  /* Room for one large request or two small ones: all run, never more at a time than fit. The large one waits until the
+   * small ones before it are done. */
   open_run(&r, *state, "llama", configs[0], VKF_MAX(large, 2 * small));
   static const uint32_t order[] = {5, 0, 2, 1, 6};
   driver_ok(*state, go(&r, 4, order, VKF_COUNT(order), VKF_COUNT(order)));
@@ -221,7 +220,7 @@ static void bytes_bound_the_seats(void **state) {
   for (size_t i = 0; i < VKF_COUNT(order); i++)
     assert_memory_equal(r.results[order[i]], free_run.results[order[i]], sizeof r.results[0]);
   close_run(&r);
-  /* Room for a small one alone: the large ones are refused, all others run. */
+  /* Room for one small request: the large ones are refused, all others run. */
   open_run(&r, *state, "llama", configs[0], small);
   driver_ok(*state, go(&r, N, orders[0], N, N));
   assert_int_equal(r.n_taken + r.n_refused, N);
@@ -233,8 +232,8 @@ static void bytes_bound_the_seats(void **state) {
   close_run(&free_run);
 }
 
-/* Three ids are allowed, none of them twice: some prompts leave none for the first new id, some for the second. These
- * requests have no result and say why; the others have what they have alone, also in a seat of one that failed. */
+/* Three ids are allowed, none of them twice, so some prompts leave none for the first new id, others none for the
+ * second. These requests fail and say why; the others get what they get alone, also in the seat of one that failed. */
 static void a_search_fails_alone(void **state) {
   static const int32_t allowed[] = {3, 4, 10};
   char config[2048], *at = config;
@@ -287,11 +286,11 @@ static int count(void *user, size_t row, int32_t id) {
   return ++t->n == t->stop_after;
 }
 
-/* In few seats (batch_size) the random numbers are those of lines by number, which are the same. */
+/* With few seats (batch_size) `lines` are given, which choose the same random numbers as first_line. */
 static vkf_status generate_rows(const run *r, const char *config, size_t batch_size, told *t, vkf_result **out) {
   static const uint64_t lines[N] = {4, 5, 6, 7, 8, 9, 10};
   static int32_t ids[N * WIDE], mask[N * WIDE];
-  for (int i = 0; i < N * WIDE; i++) { /* pads before the rows, and in the longest a hole */
+  for (int i = 0; i < N * WIDE; i++) { /* pads before the rows, and a hole in the longest one */
     ids[i] = VOCAB_BEGIN + i * 5 % VOCAB;
     mask[i] = i % WIDE >= i / WIDE && i != 7;
   }
@@ -309,7 +308,7 @@ static vkf_status generate_rows(const run *r, const char *config, size_t batch_s
   return vkf_session_generate(r->session, inputs, 2, &params, out);
 }
 
-/* The rows of a batch take seats, too: in few seats they get what they get in many. */
+/* The rows of a batch take seats, too: with few seats they get the same results as with many. */
 static void rows_take_seats(void **state) {
   for (size_t k = 0; k < VKF_COUNT(folders) * VKF_COUNT(configs); k++) {
     const char *config = configs[k / VKF_COUNT(folders)];
@@ -329,7 +328,7 @@ static void rows_take_seats(void **state) {
   }
 }
 
-/* Two of seven rows run when the caller stops: these have the id that they got, the others have nothing. */
+/* If the caller stops while two of seven rows run, these two have the id that they got, and the others have nothing. */
 static void a_stop_leaves_rows_that_wait(void **state) {
   run r;
   told t = {.stop_after = 1};
@@ -352,7 +351,7 @@ static void a_stop_leaves_rows_that_wait(void **state) {
   close_run(&r);
 }
 
-/* A session's own slots obey the same bound. */
+/* kv_cache_bytes limits the slots of a session, too. */
 static void slots_are_bounded(void **state) {
   char path[GOLDEN_PATH];
   vkf_model *model = NULL;

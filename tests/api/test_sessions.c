@@ -1,5 +1,5 @@
-/* Sessions: eight threads run one model, each with the bits that it has alone; a second thread in a session is refused;
- * models, sessions and callbacks come and go in any order.
+/* Sessions: eight threads run one model, and each gets the bits of a single run; a second thread in a session is
+ * refused; models, sessions and callbacks come and go in any order.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -20,7 +20,7 @@ static int32_t ids[] = {5, 6, 7, 1}, target_ids[] = {0, 9, 11};
 static const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {1, 4}, ids},
                                    {"decoder_input_ids", VKF_I32, 2, {1, 3}, target_ids}};
 
-/* What a session gives. */
+/* The results of a session. */
 typedef struct outcome {
   char texts[N_TEXTS][256];
   float logits[MOST_LOGITS];
@@ -33,10 +33,10 @@ typedef struct worker {
   outcome *found;
   vkf_status status;
   char message[512]; /* of the last failure */
-  char refused[512]; /* of the call that is to fail */
+  char refused[512]; /* message of the call that must fail */
 } worker;
 
-/* Another number of threads is at another place: a session translates its own text first, then all. */
+/* A session translates a text of its own first and then all, so that threads are at different places. */
 static vkf_status use(vkf_session *session, worker *w) {
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,
                                       .config_json = w->number % 2 ? "{\"num_beams\": 1}" : "{\"num_beams\": 2}"};
@@ -119,7 +119,7 @@ typedef struct reader {
   vkf_status status;
 } reader;
 
-/* Encodes its own text again and again, and looks whether the ids are always the same. */
+/* Encodes its own text again and again and counts how often the ids differ. */
 static void *read_often(void *user) {
   reader *r = user;
   vkf_session *session = NULL;
@@ -175,7 +175,7 @@ typedef struct intruder {
   char early_message[512];
   atomic_bool has_tried, is_over;
   bool is_parted;
-  size_t seen[3]; /* of slot 0: logits, ids, capacity */
+  size_t seen[3]; /* of slot 0: rows of logits, ids, capacity */
 } intruder;
 
 static void look_at_slots(intruder *in) {
@@ -194,7 +194,7 @@ static void *intrude(void *user) {
   return NULL;
 }
 
-/* Asks for the reason when another thread was refused, too, and the session runs no more. */
+/* Reads its message only after another thread was refused, too, and the session's call has ended. */
 static void *intrude_early(void *user) {
   intruder *in = user;
   vkf_result *result = NULL;
@@ -205,7 +205,7 @@ static void *intrude_early(void *user) {
   return NULL;
 }
 
-/* While the session runs: two other threads try to use it. */
+/* Lets two other threads try to use the session while it runs. */
 static int on_token(void *user, size_t row, int32_t token) {
   intruder *in = user;
   pthread_t thread;
@@ -240,12 +240,12 @@ static void a_second_thread_is_refused(void **state) {
   assert_int_equal(in.early_status, VKF_ERROR_ARGUMENT);
   assert_non_null(strstr(in.early_message, "no other thread uses"));
   assert_int_equal(in.status, VKF_ERROR_ARGUMENT);
-  assert_non_null(strstr(in.message, "no other thread uses")); /* said of a look */
+  assert_non_null(strstr(in.message, "no other thread uses")); /* after reading the slots */
   assert_true(in.seen[0] == 0 && in.seen[1] == 0 && in.seen[2] == 0);
   assert_string_equal(vkf_session_message(in.session), "");
   assert_string_equal(vkf_result_text(alone, 0), vkf_result_text(disturbed, 0));
   vkf_result_destroy(&disturbed);
-  intrude(&in); /* now nobody else does */
+  intrude(&in); /* now no other thread uses it */
   assert_int_equal(in.status, VKF_OK);
   assert_true(in.seen[0] == 1 && in.seen[1] == 3 && in.seen[2] == 16);
   vkf_result_destroy(&alone);
@@ -269,7 +269,7 @@ static int no_result(void *user, void *tag, const vkf_result *result) {
   return 0;
 }
 
-/* Every function that works with a session. */
+/* Calls every function that works with a session. */
 static void every_call_says_that_the_model_was_closed(vkf_session *session) {
   static const char *const paths[] = {"nothing.png"};
   const vkf_text_queue queue = {VKF_TEXT_QUEUE_INIT, .next = no_text, .done = no_result};
@@ -366,7 +366,7 @@ static void *run_slowly(void *user) {
   return NULL;
 }
 
-/* What runs ends first, and well. */
+/* Closing a model waits for the call that runs, which ends without an error. */
 static void a_model_that_closes_waits(void **state) {
   driver *d = *state;
   const struct timespec wait = {.tv_nsec = 1000000};
@@ -384,7 +384,7 @@ static void a_model_that_closes_waits(void **state) {
   vkf_session_destroy(&in.session);
 }
 
-/* Inside a callback another session of the same model may run. */
+/* Creates and runs another session of the same model inside a callback, which is allowed. */
 static int run_another(void *user, size_t row, int32_t token) {
   intruder *in = user;
   vkf_session *other = NULL;
@@ -415,9 +415,9 @@ static void a_callback_runs_another_session(void **state) {
   vkf_model_close(&in.model);
 }
 
-/* Another session of the model that closes, and what a call of a log that runs then says. */
+/* A log callback that uses sessions of the model while it is closed, and what these calls return. */
 typedef struct closing {
-  driver d; /* whose log has it */
+  driver d; /* its log calls use_sessions() */
   vkf_model *model;
   vkf_session *other;
   int n_lines;
@@ -445,17 +445,17 @@ static void a_log_uses_sessions_while_the_model_closes(void **state) {
   vkf_result *result = NULL;
   (void)state;
   driver_ok(&c.d, driver_try(&c.d, false, use_sessions));
-  c.d.context->env.log_level = VKF_LOG_INFO; /* of what a session did, when it ends */
+  c.d.context->env.log_level = VKF_LOG_INFO; /* a session logs a summary when it ends */
   driver_ok(&c.d, vkf_model_open(c.d.device, SHIPPED, &model));
   driver_ok(&c.d, vkf_session_create(model, NULL, &c.other));
   driver_ok(&c.d, vkf_session_create(model, NULL, &session));
   assert_int_equal(vkf_session_translate(session, texts, 1, NULL, &result), VKF_OK);
   vkf_result_destroy(&result);
   c.model = model;
-  alarm(30); /* which ends the test, if it hangs */
+  alarm(30); /* ends the test if it hangs */
   vkf_model_close(&model);
   alarm(0);
-  if (c.d.device->gpu) { /* else there is nothing to tell */
+  if (c.d.device->gpu) { /* the scalar path logs nothing */
     assert_true(c.n_lines > 0);
     assert_int_equal(c.made, VKF_ERROR_ARGUMENT);
     assert_non_null(strstr(c.message, "that was closed"));
@@ -467,7 +467,7 @@ static void a_log_uses_sessions_while_the_model_closes(void **state) {
   driver_close(&c.d);
 }
 
-/* In a child process, which has none of the threads of its parent: 0, or the line that failed. */
+/* Runs in a child process, which has none of its parent's threads. Returns 0 or the line that failed. */
 static int drop(driver *d, vkf_model *model, vkf_session *session) {
   vkf_result *result = NULL;
   vkf_session *other = NULL;
@@ -497,7 +497,7 @@ static void a_child_drops_what_its_parent_made(void **state) {
   vkf_result_destroy(&result);
   const pid_t child = fork();
   if (child == 0) {
-    alarm(30); /* which ends it, if it hangs */
+    alarm(30); /* ends the child if it hangs */
     _exit(drop(d, model, session) % 256);
   }
   assert_true(child > 0);
@@ -510,7 +510,7 @@ static void a_child_drops_what_its_parent_made(void **state) {
   vkf_model_close(&model);
 }
 
-/* Stops the call that it is asked in for the time `left` comes to 0, and tries to use the session. */
+/* Stops the call when `left` reaches 0, and tries to use the session inside the callback. */
 typedef struct stopping {
   vkf_session *session;
   int left;
@@ -525,7 +525,7 @@ static int should_stop(void *user) {
   return 1;
 }
 
-/* Every call can be stopped, wherever it is; what was begun is gone, and the session gives what it gave before. */
+/* A call can be stopped at any point. It has no result, and the session works as before. */
 static void calls_are_stopped(void **state) {
   driver *d = *state;
   vkf_model *model = NULL;
@@ -557,7 +557,7 @@ static void calls_are_stopped(void **state) {
   vkf_model_close(&model);
 }
 
-/* What was fed is computed by the next step, an encoder's run by the next call. */
+/* After a stop the next step computes what was fed, and the next vkf_session_encode() runs the encoder. */
 static void stopped_slots_go_on(void **state) {
   static const int32_t source[] = {5, 6, 7, 1}, ids[] = {0, 9, 11};
   driver *d = *state;
@@ -593,7 +593,7 @@ static void stopped_slots_go_on(void **state) {
   vkf_model_close(&model);
 }
 
-/* Whether the session's plans have to make room for batches of 32 x n rows. */
+/* Gets the plans for batches of 32 x n rows. Returns true if they had to be made. */
 static bool is_made(driver *d, vkf_session *session, uint32_t n, vkf_bucket **out) {
   const vkf_need_sizes need = {.B = 32 * n, .S = 8, .R = 32 * n, .keys = 8};
   const uint64_t before = d->context->env.n_allocations;
@@ -601,7 +601,7 @@ static bool is_made(driver *d, vkf_session *session, uint32_t n, vkf_bucket **ou
   return d->context->env.n_allocations > before;
 }
 
-/* Plans of 32 sizes, those that were used last; each request has its own. */
+/* A session keeps the plans of the 32 sizes that were used last, and a plan for each request. */
 static void plans_are_kept(void **state) {
   enum { MOST = 32 };
   driver *d = *state;

@@ -1,5 +1,5 @@
-/* Slots: fed in any way a sequence has the logits of a whole forward pass, bit by bit; so has what follows a truncated,
- * copied, saved or restored one. What does not fit or does not belong is refused and changes nothing.
+/* Slots: however a sequence is fed, its logits have the bits of one forward pass, also after a slot was truncated,
+ * copied, saved or restored. Ids that do not fit and saved slots of other models are refused and change nothing.
  */
 #include <math.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ static void open_bench(bench *b, driver *d, const char *folder) {
   driver_ok(d, vkf_model_open(d->device, folder, &b->model));
   driver_ok(d, vkf_model_get_info(b->model, &info));
   driver_ok(d, vkf_session_create(b->model, &params, &b->session));
-  /* Submits are counted: on a busy machine a device seems slow, and what is long for it is cut. */
+  /* The test counts submits. On a busy machine a device seems slow, and long runs would be cut into several. */
   if (b->session->gpu) ((vkop_backend *)b->session->backend)->submit_ns = 1e30;
   b->has_encoder = info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   for (int i = 0; i < N; i++) b->ids[i] = 3 + i * 7 % 50;
@@ -70,7 +70,7 @@ static void begin(const bench *b, size_t slot) {
   if (b->has_encoder) ok(b, vkf_session_encode(b->session, slot, b->source, 4));
 }
 
-/* The slot's logits are those of ids [first, first + n). */
+/* Checks that the slot's logits are those of ids [first, first + n). */
 static void expect(const bench *b, size_t slot, size_t first, size_t n, const char *what) {
   size_t found = 0;
   const float *logits = vkf_session_logits(b->session, slot, &found);
@@ -79,7 +79,7 @@ static void expect(const bench *b, size_t slot, size_t first, size_t n, const ch
     fail_msg("%s: the logits of ids %zu to %zu are others than those of a forward pass", what, first, first + n - 1);
 }
 
-/* Feeds ids [first, end) with the logits of the last one. */
+/* Feeds ids [first, end) and checks the logits of the last one. */
 static void feed(const bench *b, size_t slot, size_t first, size_t end) {
   ok(b, vkf_session_feed(b->session, slot, b->ids + first, end - first, 1));
   ok(b, vkf_session_step(b->session));
@@ -88,7 +88,7 @@ static void feed(const bench *b, size_t slot, size_t first, size_t end) {
 
 static const char *const folders[] = {LLAMA, SHIPPED};
 
-/* A GPU's kernels take half a second a submit of the large vocabulary on a software driver. */
+/* On a software driver a GPU's kernels take half a second for each submit with the large vocabulary. */
 static bool is_slow(const char *folder) {
   return getenv("VKF_TEST_LIMITS") && strcmp(folder, LLAMA) != 0;
 }
@@ -121,11 +121,11 @@ static void fed_in_any_way(void **state) {
   }
 }
 
-/* Prompts, chunks of prompts and single ids of slots of other lengths in one step, which is one submit; or, where so
- * few rows fit into one, several, whose borders fall into the ids of a slot. Of a pretended GPU the small model alone
- * has steps of one row and of three. */
+/* One step has prompts, parts of prompts and single ids of slots of different lengths. It is one submit, or several
+ * if few rows fit into one; these may end among the ids of a slot. On a pretended GPU only the small model runs with
+ * submits of one row and of three. */
 static void side_by_side(void **state) {
-  static const uint32_t most_rows[] = {0, 7, 3, 1}; /* 0: as it is */
+  static const uint32_t most_rows[] = {0, 7, 3, 1}; /* 0: the session's own limit */
   for (size_t i = 0; i < VKF_COUNT(folders) * VKF_COUNT(most_rows); i++) {
     static const size_t ends[][N_SLOTS] = {{5, 0, 11}, {6, 0, 12}, {7, 14, 13}, {19, 15, 14}, {20, N, N}, {N, N, N}};
     bench b;
@@ -136,7 +136,7 @@ static void side_by_side(void **state) {
     open_bench(&b, *state, folder);
     if (most) b.session->slots->steps.most_rows = most;
     for (size_t slot = 0; slot < N_SLOTS; slot++) begin(&b, slot);
-    if (b.has_encoder) ok(&b, vkf_session_encode(b.session, 1, b.ids + 9, 6)); /* no source but its own */
+    if (b.has_encoder) ok(&b, vkf_session_encode(b.session, 1, b.ids + 9, 6)); /* another source than the others' */
     for (size_t step = 0; step < VKF_COUNT(ends); step++) {
       size_t n_ids = 0;
       if (step == 2) begin(&b, 1);
@@ -148,7 +148,7 @@ static void side_by_side(void **state) {
       }
       const uint64_t submitted = b.session->gpu ? b.session->gpu->submitted : 0;
       ok(&b, vkf_session_step(b.session));
-      if (b.session->gpu) { /* where memory is not mapped, constants of plans that are new are copied by more */
+      if (b.session->gpu) { /* if memory cannot be mapped, up to 2 more submits copy the constants of new plans */
         const uint64_t n = most ? (n_ids + most - 1) / most : 1;
         assert_between(b.session->gpu->submitted - submitted, n,
                        vkf_gpu_device_caps(b.session->gpu)->host_visible ? n : n + 2);
@@ -170,7 +170,7 @@ static void truncated_and_copied(void **state) {
     open_bench(&b, *state, folders[f]);
     begin(&b, 0);
     feed(&b, 0, 0, 12);
-    ok(&b, vkf_session_feed(b.session, 0, other, 6, 1)); /* another way, which is taken back */
+    ok(&b, vkf_session_feed(b.session, 0, other, 6, 1)); /* other ids, truncated below */
     ok(&b, vkf_session_step(b.session));
     ok(&b, vkf_session_feed(b.session, 0, other, 3, 1)); /* not even run */
     ok(&b, vkf_session_truncate(b.session, 0, 12));
@@ -178,7 +178,7 @@ static void truncated_and_copied(void **state) {
     feed(&b, 0, 12, 17);
     ok(&b, vkf_session_copy(b.session, 0, 2, 9)); /* a prefix, with the source */
     feed(&b, 2, 9, N);
-    feed(&b, 0, 17, N); /* which goes on */
+    feed(&b, 0, 17, N); /* the original continues */
     ok(&b, vkf_session_truncate(b.session, 2, 0));
     feed(&b, 2, 0, 3);
     ok(&b, vkf_session_copy(b.session, 0, 2, 0));
@@ -187,7 +187,7 @@ static void truncated_and_copied(void **state) {
   }
 }
 
-/* Gives the bytes of a slot the checksum of what they have now. */
+/* Updates the checksum in the n bytes of a saved slot. */
 static void stamp(char *bytes, size_t n) {
   uint64_t checksum = 0;
   memcpy(bytes + 8, &checksum, sizeof checksum);
@@ -210,7 +210,7 @@ static void saved_and_restored(void **state) {
     feed(&b, 2, 13, N);
     const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = N, .source_tokens = 4};
     vkf_session *first = b.session;
-    driver_ok(*state, vkf_session_create(b.model, &params, &other)); /* another session with caches of another size */
+    driver_ok(*state, vkf_session_create(b.model, &params, &other)); /* its caches have another size */
     b.session = other;
     ok(&b, vkf_session_restore(b.session, 0, bytes->data, bytes->shape[0]));
     ok(&b, vkf_session_save(b.session, 0, &again));
@@ -267,7 +267,7 @@ static void saved_in_a_file(void **state) {
   }
 }
 
-/* Every byte that changes, and every length, is found; other models and formats, too. */
+/* A saved slot is refused if any byte or the length is changed, or if it belongs to another model or format. */
 static void what_does_not_belong(void **state) {
   bench b, of_another;
   vkf_result *saved = NULL;
@@ -313,7 +313,7 @@ static void what_does_not_belong(void **state) {
   driver_ok(*state, vkf_session_create(b.model, &tiny, &c.session));
   refused(&c, vkf_session_restore(c.session, 0, bytes, n), VKF_ERROR_ARGUMENT, "at most 2 ids");
   vkf_session_destroy(&c.session);
-  /* an id of a source, in bytes with a right checksum: this model has no encoder */
+  /* a source id in bytes with a right checksum, although this model has no encoder */
   uint64_t n_ids, n_source = 1;
   memcpy(&n_ids, bytes + 32, sizeof n_ids);
   memmove(bytes + 56 + 4 * n_ids + 4, bytes + 56 + 4 * n_ids, n - 56 - 4 * n_ids);
@@ -329,7 +329,7 @@ static void what_does_not_belong(void **state) {
   close_bench(&b);
 }
 
-/* A slot of the model in `folder` belongs to the same files, also with other white space, and not to those with another
+/* A saved slot can be restored with the same files, also if config.json has other white space, but not with another
  * number in config.json or in the middle of the weights. */
 static void other_files_do_not_belong(void **state) {
   static const char theta[] = "{\"rope_theta\": 500.0,";
@@ -371,7 +371,7 @@ static void other_files_do_not_belong(void **state) {
   close_bench(&b);
 }
 
-/* The numbers of a tensor in the bytes of a safetensors file. */
+/* Returns the numbers of a tensor in the bytes of a safetensors file. */
 static float *numbers_of(char *bytes, const char *name) {
   uint64_t header = 0;
   size_t begin = 0;
@@ -382,13 +382,14 @@ static float *numbers_of(char *bytes, const char *name) {
   return (float *)(void *)(bytes + sizeof header + header + begin);
 }
 
-/* A bias of minus infinity is an id that never comes, not a wrong result; no other number that is not finite is. */
+/* A bias of minus infinity means that the id never comes; it is no error. Every other number that is not finite is one.
+ */
 static void an_id_may_never_come(void **state) {
   enum { BARRED = 7 };
   static const struct {
     const char *tensor;
     float number;
-    const char *says; /* NULL: it is right */
+    const char *says; /* NULL: no error */
   } rows[] = {{"final_logits_bias", -INFINITY, NULL},
               {"final_logits_bias", INFINITY, "logits: expected finite numbers, found inf"},
               {"final_logits_bias", NAN, "logits: expected finite numbers, found nan"},
@@ -439,7 +440,7 @@ static void an_id_may_never_come(void **state) {
   close_bench(&b);
 }
 
-/* More slots than a grid has workgroups: the session is not made. The scalar path has no grids. */
+/* A session with more slots than a grid may have workgroups is refused. The scalar path has no grids. */
 static void too_many_slots(void **state) {
   driver *d = *state;
   vkf_model *model = NULL;
@@ -499,7 +500,7 @@ static void bad_arguments(void **state) {
   vkf_model_close(&encoder);
 }
 
-/* A step of one id: no allocation, one submit. */
+/* A step of one id allocates nothing and is one submit. */
 static void a_step_allocates_nothing(void **state) {
   bench b;
   open_bench(&b, *state, LLAMA);
@@ -514,13 +515,14 @@ static void a_step_allocates_nothing(void **state) {
   close_bench(&b);
 }
 
-/* An id in each of the slots [first, n_slots). */
+/* Runs a step with one id in each of the slots [first, n_slots). */
 static void step_all(const bench *b, size_t first, size_t n_slots) {
   for (size_t slot = first; slot < n_slots; slot++) ok(b, vkf_session_feed(b->session, slot, b->ids, 1, 1));
   ok(b, vkf_session_step(b->session));
 }
 
-/* Kernels of a plan for few rows are made when they pay: at once where no plan for more has run. */
+/* A CPU driver runs few rows in a larger plan until a plan of their own pays. It makes that plan at once if no plan for
+ * more rows has run. */
 static void few_rows_take_a_larger_plan(void **state) {
   enum { SLOTS = 8 };
   const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = SLOTS, .slot_tokens = N + 9};
@@ -533,9 +535,9 @@ static void few_rows_take_a_larger_plan(void **state) {
 
   driver_ok(*state, vkf_session_create(b.model, &params, &b.session));
   const uint64_t *first = &b.session->plan_cache.few_rows_read;
-  feed(&b, 0, 0, 1); /* one of its own */
+  feed(&b, 0, 0, 1); /* makes a plan of its own */
   step_all(&b, 1, SLOTS);
-  feed(&b, 0, 1, 2); /* has it still */
+  feed(&b, 0, 1, 2); /* still uses that plan */
   assert_int_equal(*first, 0);
   vkf_session_destroy(&b.session);
 
@@ -550,14 +552,14 @@ static void few_rows_take_a_larger_plan(void **state) {
   feed(&b, 0, 4, 5);
   assert_int_equal(*read, waits ? UINT64_MAX / 2 : 0);
   *read = 0;
-  feed(&b, 0, 5, 6); /* it has run */
+  feed(&b, 0, 5, 6); /* uses the plan that has run */
   assert_int_equal(*read, 0);
   vkf_session_destroy(&b.session);
   b.session = small;
   close_bench(&b);
 }
 
-/* Whether a cache whose sequences take that many bytes each, of every layer, is in large pages. */
+/* Returns true if a cache with so many bytes for each sequence in each layer is in large pages. */
 static bool is_in_large_pages(const bench *b, const vkf_plan *plan, uint64_t bytes) {
   vkf_plan longer = *plan;
   vkf_state *state = NULL;
@@ -589,9 +591,9 @@ static void long_caches_are_in_large_pages(void **state) {
   close_bench(&b);
 }
 
-/* What was fed is not computed again: a second turn runs its own ids, not those of the first. */
+/* A second turn computes only its own ids, not those of the first turn again. */
 static void a_second_turn_runs_its_own_ids(void **state) {
-  if (getenv("VKF_TEST_LIMITS")) skip(); /* the session is the same, and kernels of a GPU take seconds to compile */
+  if (getenv("VKF_TEST_LIMITS")) skip(); /* would test the same, and a GPU's kernels take seconds to compile */
   enum { FIRST = 240, SECOND = 4 };
   bench b;
   int32_t ids[FIRST + SECOND];
@@ -601,7 +603,7 @@ static void a_second_turn_runs_its_own_ids(void **state) {
   for (int i = 0; i < FIRST + SECOND; i++) ids[i] = 3 + i * 7 % 50;
   b.session = NULL;
   driver_ok(*state, vkf_session_create(b.model, &params, &b.session));
-  clock_t took[2] = {0, 0}; /* time of the processor, since other processes may use the machine; plans are there */
+  clock_t took[2] = {0, 0}; /* processor time, because other processes may use the machine; without making plans */
   if (vkf_session_slot_capacity(b.session) < FIRST + SECOND) fail_msg("expected a model of %d positions", FIRST);
   for (int run = 0; run < 4; run++) {
     ok(&b, vkf_session_feed(b.session, 0, ids, FIRST, 1));
@@ -618,7 +620,7 @@ static void a_second_turn_runs_its_own_ids(void **state) {
   }
   print_message("  processor time to the first token of a second turn: %.2f ms; feeding all again: %.2f ms\n",
                 (double)took[0] * 1e3 / 3 / CLOCKS_PER_SEC, (double)took[1] * 1e3 / 3 / CLOCKS_PER_SEC);
-  if (!driver_is_gpu()) assert_true(took[0] * 2 < took[1]); /* on a GPU either takes no longer than its submit */
+  if (!driver_is_gpu()) assert_true(took[0] * 2 < took[1]); /* on a GPU both take only the time to submit */
   vkf_session_destroy(&b.session);
   b.session = small;
   close_bench(&b);

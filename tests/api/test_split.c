@@ -1,5 +1,5 @@
-/* What is larger than one storage binding or one allocation: weights lie in parts, pools in several allocations, and a
- * batch is split. The bits are those of the whole, whatever numbers are stored in.
+/* Tensors that are larger than a storage binding or an allocation: weights are stored in parts, pools in several
+ * allocations, and batches are split. The bits are the same as without, in every storage format.
  */
 #include <jansson.h>
 #include <unistd.h>
@@ -24,15 +24,15 @@ static const row rows[] = {
     {"models/en-es", 600000, VKF_STORAGE_INT8, 1},
 };
 
-static unsigned n_split; /* batches, as the log tells */
+static unsigned n_split; /* batches that were split, from the log */
 
 static void on_log(void *user, vkf_log_level level, const char *line) {
   n_split += strstr(line, "is split in two") != NULL;
   if (level <= VKF_LOG_WARNING) driver_print(user, level, line);
 }
 
-/* The device of the test, taken for one with such bindings, such allocations and such dispatches; 0: as it is, or as
- * VKF_TEST_LIMITS has it. */
+/* Opens the device under test with limits on the bytes of a binding and of an allocation, and on the workgroups of a
+ * dispatch. 0: no limit beyond the device's own or that of VKF_TEST_LIMITS. */
 static void open_limited(driver *d, unsigned range, unsigned allocation, unsigned groups) {
   char path[] = "/tmp/vkf-split-XXXXXX";
   const char *given = getenv("VKF_TEST_LIMITS");
@@ -107,7 +107,7 @@ static int on_token(void *user, size_t row, int32_t token) {
 
 enum { ROWS = 7, LENGTH = 12 };
 
-/* Seven sentences: one pass, greedy with log-probabilities, sampling by line, beams. */
+/* Runs seven sentences in four ways: a forward pass, greedy search with log-probabilities, sampling by line, beams. */
 static void use(driver *d, const char *name, vkf_result *out[4], told *tokens) {
   static const char *const configs[] = {
       "{\"max_new_tokens\": 9, \"num_beams\": 1}",
@@ -138,9 +138,9 @@ static void use(driver *d, const char *name, vkf_result *out[4], told *tokens) {
 static void test_batches_are_split(void **state) {
   static const struct {
     const char *folder;
-    unsigned most;   /* bytes that one sentence takes at least, */
-    unsigned groups; /* or workgroups, more than its rows */
-    unsigned split;  /* batches, at least */
+    unsigned most;   /* limit in bytes; one sentence fits into it */
+    unsigned groups; /* or in workgroups, more than its rows */
+    unsigned split;  /* batches that are split, at least */
   } folders[] = {{"bart", 66048, 0, 3}, {"gpt2", 98560, 0, 1}, {"bart", 0, 64, 1}};
   (void)state;
   driver whole, cut;
@@ -163,7 +163,7 @@ static void test_batches_are_split(void **state) {
   driver_close(&whole);
 }
 
-/* What is not split is refused by name. */
+/* What cannot be split is refused with its name. */
 static void test_refused(void **state) {
   static const struct {
     const char *folder;

@@ -1,6 +1,6 @@
-/* Embedding, classification, fill-mask and generation as functions of the library, on models with words for tokens
- * (support/word_models.h): results against forward passes, batches against texts alone, what is refused, and every
- * allocation of a call failing once.
+/* The library's functions for embedding, classifying, filling masks, generating and translating, on models whose tokens
+ * are words (support/word_models.h): compares results with forward passes and batches with single texts, checks what is
+ * refused, and lets every allocation of a call fail once.
  */
 #include <math.h>
 
@@ -11,7 +11,7 @@
 
 enum { N_TEXTS = 9, MAX_WORDS = 64 };
 
-/* Words w5 .. behind each other; lengths far from sorted, so that batches change their order. */
+/* Texts of words; the lengths are far from sorted, so that batches change the order of texts. */
 static const int lengths[N_TEXTS] = {3, 20, 1, 9, 3, 60, 2, 33, 10};
 static char texts[N_TEXTS][512];
 static const char *list[N_TEXTS];
@@ -43,7 +43,7 @@ static void bench_close(bench *b) {
   driver_close(&b->d);
 }
 
-/* An output of a pass over the ids of a text. */
+/* Runs a forward pass over the ids of a text and sets *data to one output, [*n] numbers a row; destroy the result. */
 static vkf_result *forward(bench *b, const char *text, const char *output, const float **data, size_t *n) {
   vkf_result *tokens = NULL, *pass = NULL;
   driver_ok(&b->d, vkf_tokenizer_encode(vkf_model_tokenizer(b->model), text, NULL, &tokens));
@@ -64,7 +64,7 @@ static const void *array_of(const vkf_result *result, const char *name, vkf_dtyp
   return a->data;
 }
 
-/* The call is refused with these words. */
+/* Checks that a call was refused with these words. */
 static void refused(const bench *b, vkf_status status, vkf_status wanted, const char *words) {
   if (status != wanted || !strstr(last_message(b->d.context), words))
     fail_msg("expected '%s', found %s: %s", words, vkf_status_name(status), last_message(b->d.context));
@@ -82,7 +82,7 @@ static void expect_near(const char *what, double found, double wanted) {
 
 /* ---- embed ------------------------------------------------------------------------------------------------------- */
 
-/* Together they have the numbers that each has alone, and these are the mean of its last states. */
+/* Texts in a batch have the same vectors as alone, and a vector is the mean of the last hidden states. */
 static void embed_in_batches(void **state) {
   (void)state;
   bench b;
@@ -111,7 +111,7 @@ static void embed_in_batches(void **state) {
   bench_close(&b);
 }
 
-/* A batch that the device has no memory for is split. */
+/* If the device has no memory for a batch, the batch is split. */
 static void embed_without_device_memory(void **state) {
   (void)state;
   enum { SAME = 8, FAILURES = 3 };
@@ -169,7 +169,7 @@ static void embed_what_is_refused(void **state) {
   driver_ok(&b.d, vkf_session_embed(session_of(b.model), three, 2, &params, &result));
   const int32_t *used = array_of(result, "n_used", VKF_I32, 1, 2);
   assert_int_equal(used[1], 75 + 2 * 2);
-  char *behind = strstr(text, "w56."); /* the last sentence that fits ends before it */
+  char *behind = strstr(text, "w56."); /* the first part ends with this word */
   assert_non_null(behind);
   char head[1024];
   snprintf(head, sizeof head, "%.*sw56.", (int)(behind - text), text);
@@ -188,7 +188,7 @@ static void embed_what_is_refused(void **state) {
   bench_close(&b);
 }
 
-/* Params of an older header end sooner; those without a size were not initialized. */
+/* Params of an older header are shorter; those without a size were not initialized and are refused. */
 static void params_that_grow(void **state) {
   (void)state;
   bench b;
@@ -201,7 +201,7 @@ static void params_that_grow(void **state) {
   refused(&b, vkf_session_embed(session_of(b.model), &text, 1, &params, &result), VKF_ERROR_ARGUMENT,
           "vkf_embedding_params.size: expected sizeof");
   params.size = offsetof(vkf_embedding_params, normalize);
-  params.normalize = true; /* of a newer header: not looked at */
+  params.normalize = true; /* beyond `size`, so it is ignored */
   driver_ok(&b.d, vkf_session_embed(session_of(b.model), &text, 1, &params, &result));
   vkf_result *pass = forward(&b, text, "last_hidden_state", &states, &width);
   for (size_t d = 0; d < width; d++)
@@ -254,7 +254,7 @@ static void classify_texts(void **state) {
   classify_texts_with("verdicts");
 }
 
-/* A pass over the ids of a pair. */
+/* Runs a forward pass over the ids of a pair; destroy the result. */
 static vkf_result *forward_pair(bench *b, const char *first, const char *second, bool has_types) {
   vkf_result *tokens = NULL, *pass = NULL;
   const vkf_encode_params params = {VKF_ENCODE_PARAMS_INIT, .text_pair = second};
@@ -267,7 +267,7 @@ static vkf_result *forward_pair(bench *b, const char *first, const char *second,
   return pass;
 }
 
-/* Pairs of any lengths in batches have the scores of a pass over each alone. */
+/* Pairs of any lengths in a batch have the scores of a pass over each pair alone. */
 static void classify_pairs_with(const char *model, bool has_types) {
   enum { N = 5 };
   static const char *const first[N] = {"w5 w6", "w7", "w8 w9 w10 w11 w12", "w5", "w5 w6"}, *const second[N] = {
@@ -279,7 +279,7 @@ static void classify_pairs_with(const char *model, bool has_types) {
   bench_open(&b, model);
   vkf_classify_params_init(&params);
   params.text_pairs = second;
-  params.top_k = 99; /* all that there are */
+  params.top_k = 99; /* all labels */
   driver_ok(&b.d, vkf_session_classify(session_of(b.model), first, N, &params, &all));
   const vkf_array *labels = vkf_result_find(all, "labels");
   const size_t n = labels->shape[1];
@@ -307,7 +307,7 @@ static void classify_pairs(void **state) {
   vkf_classify_params params;
   make_texts("");
   const char *const first[] = {texts[5], texts[5]}, *second[] = {"w5", texts[7]}, *cut[3];
-  bench_open(&b, "inference"); /* of 40 positions */
+  bench_open(&b, "inference"); /* 40 positions */
   vkf_classify_params_init(&params);
   params.text_pairs = second;
   refused(&b, vkf_session_classify(session_of(b.model), first, 2, &params, &result), VKF_ERROR_ARGUMENT,
@@ -351,7 +351,7 @@ static void classify_pairs(void **state) {
 enum { CANDIDATES = 3 };
 static const char *const candidates[CANDIDATES] = {"w21 w22", "w20", "w23"};
 
-/* The scores of candidates are those that the logits of each pair alone give; entails, denies: labels of the model. */
+/* Checks the scores of candidates against the logits of each pair alone. entails, denies: labels of the model. */
 static void expect_candidates(bench *b, const char *text, const vkf_result *result, size_t row, bool multi,
                               size_t entails, size_t denies) {
   const int32_t *labels = (const int32_t *)vkf_result_find(result, "labels")->data + row * CANDIDATES;
@@ -432,7 +432,7 @@ static void classify_candidates(void **state) {
   bench_close(&b);
 }
 
-/* The scores of a text that was split are the mean of its parts', by their tokens. */
+/* The scores of a text that was split are the mean of the scores of its parts, weighted by their tokens. */
 static void classify_parts(void **state) {
   (void)state;
   bench b;
@@ -464,7 +464,7 @@ static void classify_parts(void **state) {
   bench_close(&b);
 }
 
-/* problem_type and id2label of config.json. */
+/* Classification follows problem_type and id2label of config.json. */
 static void classify_as_the_folder_says(void **state) {
   (void)state;
   static const char *const types[] = {"regression", "multi_label_classification"};
@@ -512,7 +512,7 @@ static void classify_words(void **state) {
   for (size_t i = 0; i < N_TEXTS; i++) {
     vkf_result *pass = forward(&b, list[i], "logits", &logits, &n_labels);
     for (int k = 0; k < lengths[i]; k++, w++) {
-      const float *row = logits + (size_t)(k + 1) * n_labels; /* behind [CLS] */
+      const float *row = logits + (size_t)(k + 1) * n_labels; /* after [CLS] */
       char word[16];
       snprintf(word, sizeof word, "w%d", 5 + (7 * (int)i + 3 * k) % 90);
       assert_int_equal(of[w], i);
@@ -593,7 +593,7 @@ static void fill_masks(void **state) {
         for (size_t v = 0; v < n; v++) above += row[v] > row[id];
         assert_int_equal(above, j);
         expect_near(list[i], scores[m * TOP + j], softmax_of(row, n, (size_t)id));
-        if (id < 5) continue; /* a special token, whose text is nothing */
+        if (id < 5) continue; /* a special token, whose text is empty */
         snprintf(text, sizeof text, "%.*s", (int)(strlen(list[i]) - strlen("[MASK] w7 [MASK]")), list[i]);
         snprintf(wanted, sizeof wanted, k ? "%s[MASK] w7 w%d" : "%sw%d w7 [MASK]", text, (int)id);
         assert_string_equal(vkf_result_text(all, 2 * (m * TOP + j) + 1), wanted);
@@ -606,7 +606,7 @@ static void fill_masks(void **state) {
   bench_close(&b);
 
   const char *masked = "[MASK] w7";
-  bench_open(&b, "words"); /* whose logits are those of labels */
+  bench_open(&b, "words"); /* its logits are those of labels */
   refused(&b, vkf_session_fill_mask(session_of(b.model), &masked, 1, NULL, &all), VKF_ERROR_UNSUPPORTED,
           "expected a model with a masked language model head");
   bench_close(&b);
@@ -626,11 +626,12 @@ static int on_text(void *user, size_t prompt, const char *text, size_t n) {
   return ++p->n_calls == p->stop_at;
 }
 
-/* What is handed on is the text; prompts together give what each gives alone; stop strings end a text and its ids. */
+/* The pieces that on_text gets make up the text; prompts in a batch give what each gives alone; stop strings end a text
+ * and its ids. */
 static void generate_texts(void **state) {
   (void)state;
   static const char *const prompts[] = {"w5 w6 w7", "w9", "w8 w7 w6", "w5 w6 w7"};
-  static const char *const stops[] = {"w30 w30", "0 w9999"}; /* w30 begins both, the first one sooner */
+  static const char *const stops[] = {"w30 w30", "0 w9999"}; /* "w30" may begin the first, its "0" the second */
   static const char *const configs[] = {"{\"max_new_tokens\": 6}",
                                         "{\"max_new_tokens\": 6, \"do_sample\": true, \"seed\": 4}"};
   bench b;
@@ -669,7 +670,7 @@ static void generate_texts(void **state) {
   bench_close(&b);
 }
 
-/* w5 is the only id that may follow, and not again: the message says whose search failed, once. */
+/* Only w5 may follow, and only if the prompt does not have it. The message says which search failed, once. */
 static void generate_what_fails(void **state) {
   (void)state;
   static const char *const prompts[] = {"w9 w8", "w9 w5"};
@@ -695,7 +696,7 @@ static void generate_what_fails(void **state) {
   bench_close(&b);
 }
 
-/* Prompts that come one by one, of which two run together. */
+/* Prompts that come one by one; two run at a time. */
 typedef struct arrivals {
   const char *const *prompts;
   size_t n, n_come, n_done, n_running, most_running, stop_after; /* 0: never */
@@ -732,7 +733,7 @@ static int next_with_prefix(void *user, bool busy, vkf_queued_text *out) {
   return 0;
 }
 
-/* Each gets what it gets together with the others: greedy, drawn by its line, and with beams. */
+/* Prompts from a queue get what they get in a batch: greedy, sampled by their lines, and with beams. */
 static void generate_texts_that_come(void **state) {
   (void)state;
   static const char *const prompts[] = {"w5 w6 w7", "\xff", "w8 w7 w6", "w5 w6 w7"};
@@ -765,9 +766,9 @@ static void generate_texts_that_come(void **state) {
     assert_string_not_equal(a.texts[2], "");
     queue.user = &few;
     assert_int_equal(vkf_session_generate_text_queue(session_of(b.model), &queue, &params), VKF_ERROR_STOPPED);
-    assert_int_equal(few.n_done, 2); /* the skipped one and one more; nothing is told of the one beside it */
+    assert_int_equal(few.n_done, 2); /* the skipped one and one more; the one that ran beside it has no result */
     for (size_t stop_at = 0, last = 0; c == 0 && stop_at <= last; stop_at++) { /* on_text stops at each of its calls */
-      static const char *const stops[] = {"w30 w9"}; /* the beginning of one is held back up to the end */
+      static const char *const stops[] = {"w30 w9"}; /* text that may begin it is held back up to the end */
       pieces alone = {.stop_at = stop_at};
       arrivals one = {.prompts = prompts, .n = 1};
       vkf_generate_text_params watched = params;
@@ -790,7 +791,7 @@ static void generate_texts_that_come(void **state) {
   }
 }
 
-/* A prompt without room is refused alone; one with a little room gets as much as there is. */
+/* A prompt that leaves no position is refused alone; one that leaves a few gets as many ids as fit. */
 static void generate_up_to_the_positions(void **state) {
   (void)state;
   enum { POSITIONS = 96 };
@@ -812,7 +813,7 @@ static void generate_up_to_the_positions(void **state) {
   for (size_t i = 0; i < 3 * ids->shape[1]; i++) n[i / ids->shape[1]] += row[i] >= 0;
   assert_int_equal(n[0], 6);
   assert_int_equal(n[1], 0);
-  assert_int_equal(n[2], 3); /* two more positions, and one id that the model is not fed */
+  assert_int_equal(n[2], 3); /* two more positions, and one id that is not fed to the model */
   const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
   assert_true(scores[0] < 0 && isnan(scores[1]) && scores[2] < 0);
   assert_int_equal(vkf_result_skipped(result, 1, NULL), VKF_SKIP_LONG);
@@ -839,7 +840,7 @@ static void generate_until_told(void **state) {
   params.on_text = on_text;
   params.user = &p;
   params.batch_size = 1;
-  /* the first one, in the caller's order; the other is not begun */
+  /* runs the first one in the caller's order; the other does not start */
   assert_int_equal(vkf_session_generate_text(session_of(b.model), prompts, 2, &params, &result), VKF_ERROR_STOPPED);
   assert_non_null(strstr(vkf_session_message(session_of(b.model)), "asked to stop"));
   assert_int_equal(p.n_calls, 3);
@@ -866,7 +867,7 @@ static void generate_until_told(void **state) {
 
 /* ---- translate --------------------------------------------------------------------------------------------------- */
 
-/* A text that is split has a row of `sequences` for each part, and its texts are joined; a skipped one has none. */
+/* A text that is split has a row of `sequences` for each part, and their texts are joined; a skipped one has no row. */
 static void translate_parts(void **state) {
   (void)state;
   bench b;
@@ -903,7 +904,7 @@ static void translate_parts(void **state) {
   bench_close(&b);
 }
 
-/* The words of the call are asked for beside those of the configuration. */
+/* force_words of the call are added to those of the configuration. */
 static void translate_with_words(void **state) {
   (void)state;
   static const char *const text = "w41 w42", *const words[] = {"w45 w46"};
@@ -930,7 +931,7 @@ static void write_bytes(const char *folder, const char *name, const void *data, 
   assert_int_equal(fclose(file), 0);
 }
 
-/* Marian's older files: target.spm cuts what is given of a translation, and what is to be scored. */
+/* With Marian's older files target.spm tokenizes target prefixes and the targets to score. */
 static void targets_of_marian(void **state) {
   (void)state;
   bench b;
@@ -971,15 +972,15 @@ static void targets_of_marian(void **state) {
   write_tokenizer("marian", 150, (const char *const[]){"0 <pad>", "36 <eos>"}, 2, NULL, NULL);
 }
 
-/* Words [n] of a text, as tokens of a text of words are. */
+/* Splits a text at spaces, in place. Returns how many words it has. */
 static size_t split_words(char *text, char *words[MAX_WORDS]) {
   size_t n = 0;
   for (char *word = strtok(text, " "); word && n < MAX_WORDS; word = strtok(NULL, " ")) words[n++] = word;
   return n;
 }
 
-/* An unknown token becomes the word at which it looks most, which has no token of its own, has more than one character,
- * and does not take the comma behind it along. */
+/* An unknown token is replaced by the source word that has most of its attention, without the comma after it. Some of
+ * the words have no token of their own. */
 static void unknown_tokens(void **state) {
   (void)state;
   enum { UNKNOWN = 3, N = 3 };
@@ -1066,7 +1067,7 @@ static vkf_status call(vkf_model *const models[4], size_t which, vkf_result **ou
                       : vkf_session_generate_text_queue(session_of(models[3]), &queue, &params);
 }
 
-/* Each allocation fails once, on the scalar path: an error, and nothing is lost. */
+/* Each allocation fails once, on the scalar path: the call returns an error and frees everything. */
 static void every_allocation(void **state) {
   (void)state;
   static const char *const names[] = {"bert", "labels", "words", "gpt2"};

@@ -1,11 +1,12 @@
-/* Tokenizers at the public door: a model's is that of its folder, special ids, and languages that end with the call. */
+/* The public functions of tokenizers: languages that apply to one call, special ids, tokenizers of sessions, models
+ * without one. Also the progress of loading. */
 #include <unistd.h>
 
 #include "support/golden.h"
 
 #define SHIPPED VKF_SOURCE_DIR "/models/en-es"
 
-/* Two languages; that of the template stands behind the text. */
+/* Two languages; that of the template follows the text. */
 static const char json[] =
     "{\"version\": \"1.0\", \"added_tokens\": ["
     "{\"id\": 2, \"content\": \"</s>\", \"special\": true}, {\"id\": 3, \"content\": \"eng_Latn\", \"special\": true},"
@@ -27,7 +28,7 @@ static void expect_ids(driver *d, vkf_tokenizer *tokenizer, const vkf_encode_par
   vkf_result_destroy(&result);
 }
 
-/* One call has the language, the next one has that of the folder again. */
+/* A language applies to one call; the next call has that of the folder again. */
 static void test_languages_end_with_the_call(void **state) {
   driver *d = *state;
   static const int32_t plain[] = {1, 2, 3}, chinese[] = {1, 2, 4}, bare[] = {1};
@@ -53,7 +54,7 @@ static void test_languages_end_with_the_call(void **state) {
   assert_null(tokenizer);
 }
 
-/* What a session's tokenizer gave outlives the session, also what it gave in a callback of the session. */
+/* Results of a session's tokenizer outlive the session, also those that were made in a callback of the session. */
 typedef struct in_callback {
   vkf_session *session;
   vkf_result *ids, *words;
@@ -153,7 +154,7 @@ static int on_progress(void *user, uint64_t done, uint64_t all) {
   return ++l->n == l->stop_at;
 }
 
-/* Loading tells how far it is, up to all bytes, and ends without a trace where the callback wants it to. */
+/* Loading reports its progress up to all bytes. If the callback stops it, all memory is freed. */
 static void test_loading_is_watched(void **state) {
   driver *d = *state;
   loading l = {0};
@@ -172,7 +173,7 @@ static void test_loading_is_watched(void **state) {
   assert_int_equal(now, before);
 }
 
-/* A model without a tokenizer says so, and what takes its NULL does not crash. */
+/* The tokenizer of a model without one is NULL. Functions that get this NULL report an error and do not crash. */
 static void test_no_tokenizer(void **state) {
   driver *d = *state;
   char path[GOLDEN_PATH];

@@ -1,5 +1,5 @@
-/* The command tune from outside, with a cache folder of its own: what it keeps and what runs make of it, a child that
- * hangs, files that go from machine to machine, caches that are damaged or somebody else's, and two tuners at once.
+/* The command `tune` from outside, with its own cache folder: the times that it keeps and that later runs use, a child
+ * that hangs, export and import, caches that are damaged or open to other users, and several tuners at once.
  *
  * In a command $V is the program, $T a fresh folder and $VKF_CACHE_DIR the cache folder $T/cache.
  */
@@ -33,7 +33,7 @@ static void times_are_kept_and_used(void **state) {
   program_must("$V kernels --problem matmul:4,32,64", 0, "us, measured on this device", NULL);
   program_must("n=$(grep -c '\"by\": \"tune\"' $T/cache/tuned.json); $V doctor | grep \"tuning .* $n measured times\"",
                0, "measured times of kernels", NULL);
-  /* What was measured decides: the slowest is made the fastest by hand. */
+  /* Measured times decide: here the slowest kernel is made the fastest by hand. */
   program_must(
       "k=$(grep -o 'norm-[a-z0-9-]*' $T/cache/tuned.json | sort -u | tail -1); cp $T/cache/tuned.json $T/kept.json; "
       "sed -i -z \"s/\\(\\\"$k\\\",\\s*\\\"ns\\\": \\)[0-9]*/\\11/g\" $T/cache/tuned.json; "
@@ -41,7 +41,7 @@ static void times_are_kept_and_used(void **state) {
       0, "0.0 us, measured on this device", NULL);
 }
 
-/* What the device is taken for, and how wide its vectors are, the child knows, too: every kernel fits there. */
+/* The child gets the options of the device, too, so that every kernel fits there. */
 static void the_child_has_the_options(void **state) {
   (void)state;
   static const char *const options[] = {"--no-wide-vectors", "--deterministic"};
@@ -64,7 +64,7 @@ static void checks_run_once(void **state) {
   assert_null(strstr(program_out, "failed"));
   program_must("export VKF_CACHE_DIR=$T/checks; $V kernels norm:8,64 --deterministic; cat $T/checks/tuned.json", 0,
                "\"check\": \"reproducible:", NULL);
-  /* A kept finding counts: nothing that hangs on it fits, and who asks is told. */
+  /* A failure that is kept in the cache counts: kernels that need the feature do not fit, and the messages say so. */
   program_must(
       "export VKF_CACHE_DIR=$T/checks; sed -i -z 's/\\(\"subgroup_shuffle:[0-9,x]*\",\\s*\"found\": \"\\)/\\1as "
       "planted/; "
@@ -102,7 +102,7 @@ static void a_bad_cache_is_no_error(void **state) {
   program_must(
       "mkdir $T/bad; chmod 700 $T/bad; echo '{' > $T/bad/tuned.json; export VKF_CACHE_DIR=$T/bad; $V kernels norm:8,64",
       0, "* 1", "tuned times are not used");
-  /* It is read again before it is replaced, and one warning says so. */
+  /* The file is read once more before it is replaced, but only one warning is printed. */
   program_must(
       "rm -r $T/bad/*; echo '{' > $T/bad/tuned.json; export VKF_CACHE_DIR=$T/bad; $V kernels norm:8,64 2>&1 | "
       "grep -c 'tuned times are not used'; grep -c '\"format\"' $T/bad/tuned.json",
@@ -112,7 +112,7 @@ static void a_bad_cache_is_no_error(void **state) {
       "$V kernels norm:8,64",
       0, "* 1", "other users may write it");
   assert_null(strstr(program_out, "measured on"));
-  /* A folder that others may write: one warning says so. */
+  /* A folder that other users may write: one warning. */
   program_must(
       "mkdir $T/others; chmod 777 $T/others; export VKF_CACHE_DIR=$T/others; $V kernels norm:8,64 2>&1 | "
       "grep -c 'not used as a cache'",
@@ -124,7 +124,7 @@ static void a_bad_cache_is_no_error(void **state) {
                "cannot be made");
 }
 
-/* What a later version keeps is left to it. */
+/* A cache of a later version is neither used nor changed. */
 static void a_later_format_is_left_alone(void **state) {
   (void)state;
   program_must(
@@ -136,8 +136,8 @@ static void a_later_format_is_left_alone(void **state) {
   program_must("cmp $T/later/tuned.json $T/later.json", 0, "", "");
 }
 
-/* A limit on the sizes of files stands for a disk without room. Newer lavapipe (Mesa 26) has its memory in files, too,
- * and ends by a bus error (135) under such a limit: only there that is no failure. unit.tune_tuned has no driver. */
+/* A limit on the size of files stands for a full disk. Newer lavapipe (Mesa 26) keeps its memory in files and dies of a
+ * bus error (135) under such a limit, which is accepted only there. unit.tune_tuned tests the same without a driver. */
 static void a_full_disk_is_named(void **state) {
   (void)state;
   program_must(
@@ -152,7 +152,7 @@ static void a_full_disk_is_named(void **state) {
   assert_non_null(strstr(program_out, "exit 4"));
 }
 
-/* Times that nobody would have later are not measured. */
+/* Nothing is measured if the times could not be kept. */
 static void tuning_needs_a_place_for_its_times(void **state) {
   (void)state;
   program_must("export VKF_CACHE_DIR=$T/file/cache; $V tune --problem norm:8,64 --seconds 0.001", 4, "",
@@ -164,7 +164,7 @@ static void tuning_needs_a_place_for_its_times(void **state) {
   program_must("grep -c '\"by\": \"tune\"' $T/e.json", 0, NULL, "");
 }
 
-/* Beside what a driver compiled, where that is kept. */
+/* Tuners that run at the same time lose no times. Compiled kernels may be in the folder, too. */
 static void two_tuners_keep_both(void **state) {
   (void)state;
   program_must(
@@ -174,7 +174,7 @@ static void two_tuners_keep_both(void **state) {
       0, "4\nlock\ntuned.json\n", NULL);
 }
 
-/* The child of `parent`, 0 if it has none. */
+/* Returns the first child of `parent`; 0: it has none. */
 static pid_t child_of(pid_t parent) {
   char path[64];
   int child = 0;
@@ -185,7 +185,7 @@ static pid_t child_of(pid_t parent) {
   return child;
 }
 
-/* The first child is stopped before it can answer, as if its kernel never ended. */
+/* Stops the first child before it can answer, as if its kernel never ended. */
 static void a_child_that_hangs_is_left_behind(void **state) {
   (void)state;
   const struct timespec pause = {0, 1000 * 1000};

@@ -1,4 +1,4 @@
-/* A wrong exp, for LD_PRELOAD: the scalar path then expects other numbers than any device computes. */
+/* A wrong exp() for LD_PRELOAD: with it the scalar path expects numbers that no device computes. */
 #include <math.h>
 
 __attribute__((visibility("default"))) double exp(double x);
