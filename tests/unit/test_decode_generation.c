@@ -574,8 +574,7 @@ static void behind_a_prompt(void **state) {
   }
 }
 
-/* All processors together, in the order of transformers. A forced id drops the edits before it and can be suppressed.
- */
+/* All processors together, in the order of transformers. A forced id drops earlier edits and can be suppressed. */
 static void order(void **state) {
   (void)state;
   EXPECT(

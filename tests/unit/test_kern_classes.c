@@ -283,7 +283,8 @@ static void matrix_cores_have_work_for_few_rows(void **state) {
   } expected[] = {
       {"nvidia", 128, 64, 1024, "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32"},
       {"nvidia", 128, 9, 1024, "matmul-coopmat-split-16x64x64-m16n16-16x16x16-w32"},
-      {"nvidia", 132, 256, 2048, "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32"}, /* two tiles a core wait */
+      {"nvidia", 132, 256, 2048,
+       "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32"}, /* two tiles per core only wait */
       {"nvidia", 128, 2048, 0, "matmul-coopmat-64x64x32-m32n32-16x16x16-w32"},
       {"nvidia", 16, 64, 0, "matmul-coopmat-64x64x32-m32n32-16x16x16-w32"},
       {"rdna3", 96, 64, 1376, "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32"}, /* a third, in whole slices */

@@ -181,7 +181,7 @@ static void splits_have_two_stages(void **state) {
   vkf_kern_grid(v, 0, &p, grid);
   assert_true(grid[0] == 3 * 5 && grid[1] == 2 && grid[2] == 5); /* 9 rows by 4, 5 splits */
   vkf_kern_grid(v, 1, &p, grid);
-  assert_true(grid[0] == 23 && grid[1] == 1 && grid[2] == 1); /* 2880 numbers, 128 a workgroup */
+  assert_true(grid[0] == 23 && grid[1] == 1 && grid[2] == 1); /* 2880 numbers, 128 per workgroup */
   const vkf_variant *matmul = vkf_kern_find("matmul-split-64x64x16-m4n4");
   vkf_problem weight = problem(VKF_OP_MATMUL, 64, 64);
   const vkf_caps usual = {.indexed_registers = true}, v3d = {0};
@@ -299,7 +299,7 @@ static void rounding_counts_partial_sums(void **state) {
   vkf_problem split = problem(VKF_OP_ATTENTION, 1, 300);
   split.split = 64;
   vkf_kern_rounding(vkf_kern_find("attention-split-1x32x16-m1n4-w32"), &split, &r);
-  assert_int_equal(r.n_partial, 5 * 8); /* splits, and clusters of 16 lanes in each */
+  assert_int_equal(r.n_partial, 5 * 8); /* splits, and 8 clusters of 16 lanes in each */
   split = problem(VKF_OP_MATMUL, 64, 64);
   split.split = 16;
   vkf_kern_rounding(vkf_kern_find("matmul-split-64x64x16-m4n4"), &split, &r);

@@ -230,9 +230,9 @@ static void defaults_follow_the_device(void **state) {
   p.attention.batch = 1;
   p.attention.queries = 48;
   assert_string_equal(pick(&p, &lvp)->family->name, "subgroup-per-query");
-  assert_string_equal(pick(&p, &newer)->family->name, "uniform-few"); /* uniform takes long to compile */
+  assert_string_equal(pick(&p, &newer)->family->name, "uniform-few"); /* uniform takes a third of a second to make */
   p.attention.queries = 24;
-  assert_string_equal(pick(&p, &newer)->family->name, "uniform-keys"); /* uniform-few takes some time, too */
+  assert_string_equal(pick(&p, &newer)->family->name, "uniform-keys"); /* uniform-few takes some time to make, too */
   p.attention.keys = 1010; /* with many keys, as in a conversation, that pays soon */
   p.attention.queries = 10;
   assert_string_equal(pick(&p, &newer)->family->name, "uniform");
@@ -619,7 +619,7 @@ static void kernels_for_gpus_are_a_last_resort(void **state) {
   assert_non_null(strstr(why, "turns of loops"));
 }
 
-/* A weight is packed as the forced variant reads it, also if that is never the default on a software driver. */
+/* A weight is packed as the forced variant reads it, even if that variant is never a default on a software driver. */
 static void forced_variant_decides_the_packing(void **state) {
   (void)state;
   const vkf_caps c = lavapipe();
@@ -680,7 +680,7 @@ static void cooperative_matrices_where_they_pay(void **state) {
   p.matmul.m = 512;
   assert_string_equal(pick(&p, &c)->family->name, "coopmat-halves");
   assert_int_equal(pick(&p, &c)->tile.gemm.bm, 128);
-  p.matmul.m = 256; /* half of the cores would, and loads take as long for smaller tiles */
+  p.matmul.m = 256; /* half of the cores would, and a core waits for loads however large they are */
   assert_int_equal(pick(&p, &c)->tile.gemm.bm, 64);
   c.n_cores = 0;
   p.matmul.m = 9;

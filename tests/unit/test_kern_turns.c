@@ -47,7 +47,7 @@ static void counts_are_those_of_the_shaders(void **state) {
     uint32_t stage;
     uint64_t turns;
   } rows[] = {
-      {&vkf_family_naive, 0, 8192 + 1 + 8 + 1}, /* eight products a turn, and the rest one by one */
+      {&vkf_family_naive, 0, 8192 + 1 + 8 + 1}, /* eight products per turn, and the rest one by one */
       {&vkf_family_row, 0, 1024 + 1},           /* 65,536 columns by 64 invocations */
   };
   size_t n = 0;
