@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the images of this folder, cases.json and expected.safetensors: what transformers (its Pillow path) does with them.
+"""Makes the images of this folder, cases.json, and expected.safetensors with the pixels of transformers' Pillow path.
 
 Needs transformers, Pillow, numpy, safetensors. Run it in this folder; the same versions write the same files.
 """
@@ -16,7 +16,7 @@ from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPi
 
 
 def pattern(height, width, seed):
-    """Waves, an edge and noise: what smooths, aliases and overshoots."""
+    """Returns an image with waves, edges and noise, so that smoothing, aliasing and overshooting show."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width]
     channels = []
@@ -38,7 +38,7 @@ def png(path, width, height, depth, colors, rows, chunks=b""):
 
 
 def interlaced(path, image):
-    """Adam7 by hand: Pillow does not write it."""
+    """Writes an Adam7 interlaced PNG, which Pillow cannot write."""
     height, width, _ = image.shape
     passes = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
     raw = b""

@@ -1,4 +1,4 @@
-"""The enums and structs of python/vkformer/_library.py are those of the headers: the C compiler compares them.
+"""Checks with the C compiler that the enums and structs of python/vkformer/_library.py are those of the headers.
 
 usage: layout.py SOURCE CC
 """
@@ -31,7 +31,7 @@ def body(kind, name):
     return found.group(1)
 
 
-# The version is written once more for pip, and the name of the shared library ends in it.
+# The version is repeated for pip, in the name of the shared library and in Debian's package.
 version = ".".join(re.findall(r"#define VKF_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", headers))
 for path, expected in (
     ("python/pyproject.toml", f'version = "{version}"'),
@@ -53,7 +53,7 @@ for python, name, begins in library.ENUMS:
         lines.append(f'_Static_assert({begins}{value.name} == {value.value}, "{begins}{value.name}");')
         n += 1
 for python, name in library.STRUCTS:
-    # The names of the members: of each declaration the words before a comma, a bracket or the end.
+    # The names of the members: in each declaration the words before a comma, a bracket or the end.
     in_c = []
     for declaration in body("struct", name).split(";"):
         pointer = re.search(r"\(\*(\w+)\)", declaration)

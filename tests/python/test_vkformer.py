@@ -47,7 +47,7 @@ def json_lines(*arguments):
 
 
 def word_model(name, n, specials):
-    """A copy of a golden model with a tokenizer: id N is the word wN."""
+    """Copies a golden model and adds a tokenizer, in which id N is the word wN. Returns the folder."""
     to = os.path.join(folder, name)
     shutil.copytree(os.path.join(GOLDEN, name), to, dirs_exist_ok=True)
     vocab = {specials.get(i, f"w{i}"): i for i in range(n)}
@@ -62,7 +62,7 @@ def word_model(name, n, specials):
 
 
 class Table:
-    """As those of pandas: in turn it gives the names of its columns."""
+    """Iterates over the names of its columns, as a table of pandas does."""
 
     columns = ["en"]
 
@@ -99,7 +99,7 @@ class TestTranslate(unittest.TestCase):
         self.assertEqual(self.session.score([], []), [])
 
     def test_beginnings(self):
-        """A beginning that is forced, preferred, or given for some texts."""
+        """The beginning of a translation is forced, preferred, or given only for some texts."""
         file = os.path.join(folder, "beginnings.txt")
         with open(file, "w", encoding="utf-8") as lines:
             lines.write("I am here.\tYo\nWe like it.\t\n")
@@ -118,7 +118,7 @@ class TestTranslate(unittest.TestCase):
                          printed("translate", "--force-words", "gato", "I am here.").rstrip("\n"))
 
     def test_texts_that_are_refused(self):
-        """The others are translated, and long ones have no score of their own."""
+        """Refused texts do not stop the others; they and texts that are split have no score."""
         long = "We like it. " * 40
         found = self.session.translate(["I am here.", "", long, long], num_beams=1, long_texts="split",
                                        skip_refused=True, scores=True)
@@ -130,7 +130,7 @@ class TestTranslate(unittest.TestCase):
         self.assertEqual(found[2], found[3])
 
     def test_scores(self):
-        """A score of each of several translations, and the probabilities of given ones."""
+        """Scores of several translations of each text, and log-probabilities of given translations."""
         lines = json_lines("translate", "--n-best", "2", "--num-beams", "2", "--json", *SENTENCES)
         found = self.session.translate(SENTENCES, scores=True, num_beams=2, num_return_sequences=2)
         for best, line in zip(found, lines):
@@ -221,7 +221,7 @@ class TestTranslate(unittest.TestCase):
                 call()
 
     def test_library(self):
-        """A library that is not there is named, with the system's reason."""
+        """The error for a missing library names it and gives the system's reason."""
         done = python("import vkformer", VKFORMER_LIBRARY="/nosuch.so")
         self.assertIn(b"expected the shared library libvkformer, found none (/nosuch.so: ", done.stderr)
 
@@ -235,14 +235,14 @@ class TestTranslate(unittest.TestCase):
                 vkformer.devices(file)
 
     def test_devices(self):
-        """One is chosen by what devices() says of it."""
+        """A device is chosen by an entry of devices(), its index or its alias."""
         last = vkformer.devices()[-1]
         for device in (last, last.index, str(last.index), last.alias):
             with vkformer.Model(EN_ES, device=device) as model:
                 self.assertEqual(model.device, last.name)
 
     def test_lifetimes(self):
-        session = vkformer.Model(EN_ES).session()  # which keeps its model
+        session = vkformer.Model(EN_ES).session()  # keeps its model open
         gc.collect()
         self.assertEqual(session.translate("I am here.", num_beams=1), "Estoy aqu\u00ed.")
         model = session._model
@@ -256,7 +256,7 @@ class TestTranslate(unittest.TestCase):
                 use()
 
     def test_cycle(self):
-        """Python finalizes the objects of a cycle in any order. The C library overwrites what is freed."""
+        """Python finalizes the objects of a cycle in any order. MALLOC_PERTURB_ overwrites what is freed."""
         text = f"import vkformer; cycle = [vkformer.Model({EN_ES!r}).session()]; cycle.append(cycle)"
         done = python(f"{text}; del cycle; import gc; gc.collect()", MALLOC_PERTURB_="165")
         self.assertEqual((done.returncode, done.stderr), (0, b""))
@@ -270,7 +270,10 @@ class TestTranslate(unittest.TestCase):
                          (f"<vkformer.Model of {name}, closed>", f"<vkformer.Session of {name}, closed>"))
 
     def test_copies(self):
-        """A copy would close the original when it goes. Errors come from the processes of a pool."""
+        """Models and sessions cannot be copied, because a copy that is deleted would close the original.
+
+        Errors can be copied and pickled, because the processes of a pool send them.
+        """
         for what in (self.model, self.session):
             for of in (copy.copy, copy.deepcopy, pickle.dumps):
                 with self.assertRaisesRegex(TypeError, f"a {type(what).__name__} cannot be copied or pickled"):
@@ -281,7 +284,7 @@ class TestTranslate(unittest.TestCase):
             self.assertEqual((error.status, str(error)), (vkformer.Error.Status.ERROR_FILE, "no such file"))
 
     def test_ctrl_c(self):
-        """It ends at once what would take minutes, whatever the call is; the session goes on after it."""
+        """Ctrl-C ends any call at once that would take minutes, and the session can be used again."""
         specials = {0: "[PAD]", 1: "[UNK]", 2: "[CLS]", 3: "[SEP]"}
         bert = word_model("bert", 120, specials)
         labels = word_model("bert-sequence-classification", 120, specials)
@@ -310,7 +313,7 @@ class TestTranslate(unittest.TestCase):
                              ["interrupted", "Estoy aqu\u00ed." if folder_ == EN_ES else "True"], call)
 
     def test_calls_that_are_refused_leave_ctrl_c(self):
-        """A call within a callback of its session, or beside its stream, changes nothing of who hears Ctrl-C."""
+        """A refused call, in a callback of its session or beside its stream, leaves the handler of Ctrl-C as it was."""
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         n_refused = 0
 
@@ -332,7 +335,7 @@ class TestTranslate(unittest.TestCase):
             signal.signal(signal.SIGINT, before)
 
     def test_other_signals(self):
-        """What a handler raises during a call ends the call and is raised by it."""
+        """An exception of a signal handler during a call ends the call, which raises it."""
         done = python("import signal, vkformer\n"
                       "def late(*_):\n    raise TimeoutError('late')\n"
                       "signal.signal(signal.SIGALRM, late)\n"
@@ -344,7 +347,7 @@ class TestTranslate(unittest.TestCase):
         self.assertEqual((done.stdout.decode(), done.stderr), ("late\nEstoy aqu\u00ed.\n", b""))
 
     def test_stop(self):
-        """stop() ends the call of another thread, before its first piece of text and behind it; the next one runs."""
+        """stop() ends the call of another thread, before or after its first piece of text; the next call runs."""
         texts, begun, long = 500 * [SENTENCES[1]], threading.Event(), {"min_new_tokens": 400, "max_new_tokens": 400}
 
         def stream():
@@ -361,7 +364,7 @@ class TestTranslate(unittest.TestCase):
                     begun.clear()
                     running = pool.submit(call)
                     self.assertTrue(begun.wait(60) if waits else True)
-                    while not running.done():  # a stop before the call begins is none
+                    while not running.done():  # a stop before the call begins has no effect
                         session.stop()
                         time.sleep(0.01)
                     error = running.exception()
@@ -398,9 +401,9 @@ class TestTranslate(unittest.TestCase):
             self.session.run(input_ids=[[1, 2], [3]])
 
     def test_arrays(self):
-        """Arrays and their numbers are taken as lists are, whatever is in what."""
+        """Arrays and numbers with tolist() are accepted like lists and numbers, in any nesting."""
 
-        class Number:  # as those of numpy, which is not everywhere
+        class Number:  # like a number of numpy, which may not be installed
             def __init__(self, value):
                 self.value = value
 
@@ -424,7 +427,7 @@ class TestTranslate(unittest.TestCase):
         self.assertEqual(one, self.session.translate("I am here.", num_beams=1, suppress_tokens=ids[:1]))
 
     def test_images(self):
-        """Floats are taken from a buffer: lists of them take eight times their bytes."""
+        """Floats are read from a buffer, because a list of them takes eight times the bytes."""
         model = vkformer.Model(os.path.join(GOLDEN, "vit"))
         n = 3 * 32 * 32
         flat = [(i % 97) / 97 - 0.5 for i in range(n)]
@@ -448,7 +451,7 @@ class TestTranslate(unittest.TestCase):
         self.assertLess(most, 3 * (4 << 20))
 
     def test_options(self):
-        """They may be as transformers has them; what is none is named."""
+        """Options may have the forms that transformers accepts; the error for a wrong value names the option."""
         self.assertEqual(self.session.translate("I am here.", suppress_tokens=range(750, 760)),
                          self.session.translate("I am here.", suppress_tokens=list(range(750, 760))))
         first = self.session.score("I am here.", "Estoy aqu\u00ed.").ids[0]
@@ -489,7 +492,7 @@ class TestTranslate(unittest.TestCase):
 
 
 def tensors(path):
-    """Shape and bytes of each tensor of a safetensors file."""
+    """Returns the shape and bytes of each tensor of a safetensors file."""
     with open(path, "rb") as file:
         data = file.read()
     n = struct.unpack("<Q", data[:8])[0]
@@ -576,7 +579,7 @@ class TestGenerate(unittest.TestCase):
         self.assertGreater(len(list(self.session.stream("w5 w6 w7", max_new_tokens=8))), 3)
 
     def test_stream_at_the_end(self):
-        """A program may end while a stream is half read."""
+        """A program may end before it has read a stream to its end."""
         done = python(f"import vkformer\nsession = vkformer.Model({self.folder!r}).session()\n"
                       "stream = session.stream('w5 w6 w7', max_new_tokens=60)\nprint(len(next(stream)) > 0)")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"True\n", b""))
