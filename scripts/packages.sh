@@ -1,5 +1,5 @@
-# Sourced by the scripts. It has lists of packages, functions that install those that are missing, that make a Debian in a
-# folder and that run tests, and --help.
+# Sourced by the scripts: lists of packages, --help, and functions that install missing packages, make a Debian in a
+# folder and run tests.
 #
 # Debian 12 and newer, Ubuntu 24.04 and newer. If all packages are there, nothing is downloaded or installed.
 
@@ -15,7 +15,7 @@ package_swiftshader="chromium-common" # Debian has SwiftShader in it; Ubuntu has
 
 say() { printf '%s\n' "$*" >&2; }
 
-# --help: the head of the script that runs, and its end
+# --help: prints the head of the script that runs, and ends it
 case "${1:-}" in
   -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "scripts/${0##*/}"; exit 0 ;;
 esac
@@ -44,7 +44,7 @@ install_packages() {
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >&2
 }
 
-# install_arm64 NAME...: cross compiler and emulator for 64-bit ARM, and its packages of these names; Debian is multi-arch
+# install_arm64 NAME...: installs a cross compiler and an emulator for 64-bit ARM, and Debian's packages NAME:arm64
 install_arm64() {
   local name="" foreign="" sudo=""
   [ "$(id -u)" = 0 ] || sudo=sudo
@@ -57,7 +57,7 @@ install_arm64() {
 # is_debian [VERSION]
 is_debian() { (. /etc/os-release 2>/dev/null && [ "${ID:-}" = debian ] && [ "${1:-$VERSION_ID}" = "$VERSION_ID" ]); }
 
-# make_debian SUITE DIR: a minimal Debian in DIR, where there is none yet; as root
+# make_debian SUITE DIR: makes a minimal Debian in DIR if there is none; as root
 make_debian() {
   local suite=$1 root=$2 mirror
   [ ! -x "$root/usr/bin/apt-get" ] || return 0
@@ -71,7 +71,7 @@ make_debian() {
   cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/"
 }
 
-# run_tests FOLDER CTEST-OPTION...: leaves in FOLDER what scripts/report reads
+# run_tests FOLDER CTEST-OPTION...: runs tests and leaves in FOLDER what scripts/report reads
 run_tests() {
   local folder=$1
   shift
