@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""One head of attention over many tokens on a device: time, peak memory, and a few rows against sums in double.
+"""Runs one head of attention over many tokens: prints time, peak memory, and the error of a few rows against double.
 
 usage: long_attention.py PROGRAM DEVICE TOKENS
 
-Scores of all pairs would take 4 TOKENS^2 bytes. Exits 1 where the process held more than 1 GiB or an error is over 1e-5.
+Scores of all pairs would take 4 TOKENS^2 bytes. Exits 1 if the process held 1 GiB or more or an error is 1e-5 or more.
 """
 import array
 import json

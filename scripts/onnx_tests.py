@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""The node tests of ONNX, through `vkformer op`: expected numbers that others wrote.
+"""Runs the node tests of ONNX by `vkformer op`. Others wrote their expected numbers.
 
 usage: scripts/onnx_tests.py FOLDER PROGRAM [OPTION...]     OPTION: of `vkformer op`, for example --device lavapipe
 
 FOLDER has the tests (Debian: libonnx-testdata, /usr/share/libonnx-testdata/data/node, from 1.20 on with Attention),
 PROGRAM is vkformer. Needs numpy and onnx (Debian: python3-onnx), of the version that wrote the tests: ONNX changed what
-Attention is without a new opset. Tests of one node are taken, not those that ONNX made of them by writing the op out.
+Attention is without a new opset. Takes the tests of one node, not those that ONNX made of them by writing the op out.
 
 This script lays arrays out as the op wants them (axes, heads, masks as biases, weights as [out,in], ids counted from
-the other end) and computes nothing; what an op lacks, other ops compute. They compute in float32: integers run as
-float32 where it holds each of them. Compared are all outputs of all data sets, their shapes and their types: integers
-must be equal, other numbers within ONNX's own tolerance: relative 1e-3, absolute 1e-7 (half precision, to which our
-numbers are rounded first: absolute 1e-3). Ends with `N of M`; exit status 1 where a test has failed, not where one is
-missing because no op has such a parameter; these are listed with the reason.
+the other end) and computes nothing; what an op lacks, other ops compute. They compute in float32; integers run as
+float32 if it holds each of them. All outputs of all data sets are compared, with their shapes and types. Integers must
+be equal, other numbers within ONNX's own tolerance: relative 1e-3, absolute 1e-7 (half precision, to which our numbers
+are rounded first: absolute 1e-3). Ends with `N of M`. The exit status is 1 if a test failed. Tests that are missing
+because no op has such a parameter are listed with the reason and are no failures.
 """
 import glob
 import json
@@ -104,7 +104,7 @@ class Program:
 
 
 def exact(x):
-    """x as float32, which must hold every integer that x has."""
+    """Returns x as float32, which must hold every integer that x has."""
     found = x.astype(np.float32)
     if x.dtype.kind in "iub" and found.tolist() != x.tolist():
         raise Missing(f"{x.dtype} that float32 does not hold")
@@ -112,7 +112,7 @@ def exact(x):
 
 
 def ordered(x):
-    """x as float32, in which its numbers must differ where they differ in x."""
+    """Returns x as float32, in which different numbers of x must stay different."""
     found = exact(x)
     if len(np.unique(found)) < len(np.unique(x)):
         raise Missing(f"{x.dtype} that float32 does not tell apart")
@@ -120,38 +120,38 @@ def ordered(x):
 
 
 def like(found, x):
-    """What was computed from exact(x), as the integers that x has."""
+    """Turns what was computed from exact(x) into the type of x if that is an integer or bool."""
     return found.astype(x.dtype) if x.dtype.kind in "iub" else found
 
 
 def to_rows(x, axis):
-    """Rows along `axis`."""
+    """Returns the rows of x along `axis`."""
     moved = np.moveaxis(x, axis, -1)
     return moved.reshape(-1, moved.shape[-1])
 
 
 def from_rows(rows, x, axis):
-    """Rows along `axis` of x, in their places."""
+    """Puts rows back into their places along `axis` of x."""
     shape = np.moveaxis(x, axis, -1).shape[:-1] + rows.shape[-1:]
     return np.moveaxis(rows.reshape(shape), -1, axis)
 
 
 def times(p, x, factor, activation="none"):
-    """activation(x) times the factor, element by element: a gate of one row."""
+    """Computes activation(x) times the factor, element by element, by a gate of one row."""
     factor = np.broadcast_to(factor, x.shape)
     row = np.concatenate([x.reshape(1, -1), factor.reshape(1, -1)], 1)
     return p.out("gate", {"x": row}, activation=activation).reshape(x.shape)
 
 
 def plus(p, x, y):
-    """x + y, element by element: a matmul of a one with the weights x and the bias y."""
+    """Computes x + y, element by element, by a matmul of a one with the weights x and the bias y."""
     y = np.broadcast_to(y, x.shape)
     arrays = {"x": np.ones((1, 1)), "w": x.reshape(-1, 1), "bias": y.reshape(-1)}
     return p.out("matmul", arrays).reshape(x.shape)
 
 
 def product(p, x, w, scale=1.0, activation="none", **added):
-    """activation(scale x w^T) and what is added. matmul has no scale 0: then x is multiplied by it before."""
+    """Computes activation(scale x w^T) and adds what is given. matmul has no scale 0: then x is multiplied by it."""
     if scale == 0:
         x, scale = times(p, x, scale), 1.0
     return p.out("matmul", {"x": x, "w": w, **added}, scale=float(scale), activation=activation)
@@ -194,13 +194,13 @@ def by_rows(p, a, op, x):
 
 
 def varies(t, rank, axis):
-    """Whether rows that span axes from `axis` on have their own numbers in t, whose axes are the last of `rank`."""
+    """Returns whether rows that span the axes from `axis` on differ in t, whose axes are the last of `rank`."""
     return np.prod(t.shape[: max(axis - (rank - t.ndim), 0)]) > 1
 
 
 def inverse_deviation(p, rows, mean, epsilon):
-    """1 / sqrt(variance + epsilon) of N numbers: a norm by the root mean square of the numbers less their mean and one
-    more, whose square is N epsilon. What it becomes of this one is the inverse, but for a factor, which is its weight.
+    """Computes 1 / sqrt(variance + epsilon) of N numbers by an RMS norm of the numbers less their mean and one more,
+    whose square is N epsilon. The norm makes this one the inverse times a factor, which its weight takes away.
     """
     n = rows.shape[1]
     if not epsilon > 0:
@@ -240,7 +240,7 @@ def norm(p, a, rms, x, weight, bias=None):
 
 
 def activation(p, a, name, x):
-    """act(x) times 1; Swish with an alpha is sigmoid(alpha x) times x."""
+    """Computes act(x) times 1. Swish with an alpha is sigmoid(alpha x) times x."""
     values, alpha = exact(x), a.get("alpha", 1)
     if alpha != 1:
         return [times(p, times(p, values, alpha), values, "sigmoid")]
@@ -261,7 +261,7 @@ def gather(p, a, _, x, ids):
 
 
 def top_k(p, a, _, x, k):
-    """The smallest are the largest of -1 times x."""
+    """Finds the smallest as the largest of -1 times x."""
     if not a.get("sorted", 1):
         raise Missing("an order that ONNX leaves open")
     axis, largest = a.get("axis", -1), a.get("largest", 1)
@@ -272,7 +272,7 @@ def top_k(p, a, _, x, k):
 
 
 def arg_max(p, a, _, x):
-    """The last of equal numbers is the first of the row read from its end."""
+    """Finds the last of equal numbers as the first of the reversed row."""
     axis, last = a.get("axis", 0), a.get("select_last_index")
     rows = to_rows(ordered(x), axis)
     ids = p.op("top_k", {"x": rows[:, ::-1] if last else rows}, k=1)["ids"]
@@ -306,17 +306,17 @@ def split_heads(t, n_heads):
 
 
 def mask_bias(mask, n_keys):
-    """What the mask adds: -inf where a key is not seen, as all after the mask's end."""
+    """Returns what the mask adds: -inf for keys that are not seen, among them all after the mask's end."""
     bias = np.where(mask, 0, -np.inf) if mask.dtype == bool else mask
     sides = [(0, 0)] * (mask.ndim - 1) + [(0, n_keys - mask.shape[-1])]
     return np.pad(bias.astype(np.float32), sides, constant_values=-np.inf)
 
 
 def hidden_keys(a, offset, n_queries, n_keys, length):
-    """[T, S]: the keys that a query does not see, whatever the mask says. The first query is at key `offset`."""
+    """Returns [T, S]: which keys a query does not see, whatever the mask says. The first query is at key `offset`."""
     before = offset + np.arange(n_queries)[:, None] - np.arange(n_keys)
     left, right = a.get("left_window_size", -1), a.get("right_window_size", -1)
-    if a.get("local_window_size", -1) > 0:  # the drafts of the two had this: so many keys, the query's the last
+    if a.get("local_window_size", -1) > 0:  # the drafts of the two had this: so many keys up to the query's
         left, right = a["local_window_size"] - 1, 0
     if a.get("is_causal"):
         right = 0
@@ -329,7 +329,7 @@ def hidden_keys(a, offset, n_queries, n_keys, length):
 
 
 def refuse_old(a, mask, biases):
-    """What ONNX had before and our op does not."""
+    """Refuses what earlier versions of ONNX had and our op does not."""
     if a["onnx"] < CAP_BEFORE_MASK and a.get("softcap") and any(bias is not None for bias in biases):
         raise Missing("a mask inside the soft cap, as ONNX had it before https://github.com/onnx/onnx/pull/7867")
     if a["onnx"] >= ENDS_AT_LAST_KEY:
@@ -341,7 +341,7 @@ def refuse_old(a, mask, biases):
 
 
 def attention_biases(a, shape, past, mask, lengths):
-    """For each of B sequences [1 or heads, T, S]: what the mask adds, -inf where a key is not seen; None: sees all."""
+    """Returns for each sequence [1 or heads, T, S] what the mask adds, -inf where a key is not seen; None: sees all."""
     n_batch, n_heads, n_queries, n_keys = shape
     bias = None if mask is None else mask_bias(mask, n_keys)
     n_heads = n_heads if mask is not None and mask.ndim > 2 and mask.shape[-3] > 1 else 1
@@ -357,7 +357,7 @@ def attention_biases(a, shape, past, mask, lengths):
 
 
 def scores(p, a, q, k, scale, bias):
-    """What the softmax gets of q [heads,T,K] and k [groups,S,K], or what comes before it, by the output mode."""
+    """Computes what the softmax gets of q [heads,T,K] and k [groups,S,K], or an earlier stage, by the output mode."""
     mode, new = a.get("qk_matmul_output_mode", 0), a["onnx"] >= CAP_BEFORE_MASK
     cap = a.get("softcap", 0) if mode == 2 or (mode == 1 and new) else 0
     has_bias = mode == 2 or (mode == 1 and not new)
@@ -380,7 +380,7 @@ def attention(p, a, _, q, k, v, mask=None, past_key=None, past_value=None, lengt
         k, v = np.concatenate([past_key, k], 2), np.concatenate([past_value, v], 2)
     shape = q.shape[:3] + k.shape[2:3]
     scale = float(a.get("scale", 1 / np.sqrt(q.shape[-1])))
-    # What the op calls causal is for keys that end with the last query's.
+    # The op's `causal` needs keys that end with the last query's.
     causal = bool(a.get("is_causal")) and (past or 0) + shape[2] == shape[3] and mask is None and lengths is None
     causal = causal and not any(name.endswith("window_size") for name in a)
     params = {"scale": scale, "softcap": a.get("softcap", 0), "causal": causal}
@@ -405,7 +405,7 @@ def attention(p, a, _, q, k, v, mask=None, past_key=None, past_value=None, lengt
 
 # ---- the tests -------------------------------------------------------------------------------------------------------
 
-# What computes the op, what it is told, the attributes that it knows.
+# Of each op: the function that computes it, that function's argument, the attributes that it knows.
 OPS = {
     "MatMul": (matmul, None, ""),
     "Gemm": (gemm, None, "alpha beta transA transB"),
@@ -428,7 +428,7 @@ OPS = {
 
 
 def read_arrays(folder, kind, values):
-    """The arrays of the graph's inputs or outputs, by their names."""
+    """Reads the arrays of the graph's inputs or outputs, by their names."""
     arrays = {}
     for i, value in enumerate(values):
         tensor = onnx.TensorProto()
@@ -479,7 +479,7 @@ def check(program, folder, model):
 
 
 def load(folder):
-    """The model, if it is one of our ops."""
+    """Returns the model if it is one of our ops, else None."""
     path = os.path.join(folder, "model.onnx")
     if not os.path.isfile(path):
         return None

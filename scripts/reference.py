@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Holds vkformer's translations against the ids that PyTorch gave for the same sentences.
+"""Compares vkformer's translations with the ids that PyTorch gave for the same sentences.
 
 usage: reference.py REFERENCE.jsonl [--program P] [--model M] [--device D] [--beams N] [--batch N] [--weights F] [--kv-cache F]
                     [--limit N] [--out F]
 
 REFERENCE.jsonl has an object a line: source, greedy and beam4 (ids without the start token), greedy_margin (the smallest gap
 between the best and the second-best logit on the way), beam4_score and, for BLEU, references. Prints the share of
-sentences with the same ids, then each that differs with the figures that tell a near tie, then BLEU. --out keeps
-vkformer's own lines, to compare runs. Exits 1 under 99.5 percent.
+sentences with the same ids, then each that differs, with the figures that show a near tie, then BLEU. --out keeps
+vkformer's own lines, to compare runs. The exit status is 1 if the share is under 99.5 percent.
 """
 import argparse
 import collections

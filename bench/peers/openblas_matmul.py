@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""GFLOP/s of NumPy's float32 x w^T, which is that of its BLAS, at the median. usage: openblas_matmul.py M N K SECONDS"""
+"""Prints the median GFLOP/s of NumPy's (its BLAS's) float32 x w^T. usage: openblas_matmul.py M N K SECONDS"""
 import statistics
 import sys
 import time

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A random LLaMA as a GGUF file for llama-bench. usage: random_llama.py FILE [D LAYERS HEADS F V [f32|f16]]"""
+"""Writes a random LLaMA as a GGUF file for llama-bench. usage: random_llama.py FILE [D LAYERS HEADS F V [f32|f16]]"""
 import random
 import struct
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Milliseconds of PyTorch's encoder (post-norm, GELU), the median of calls. usage: torch_encoder.py BATCH LENGTH SECONDS"""
+"""Prints the median ms of PyTorch's encoder (post-norm, GELU). usage: torch_encoder.py BATCH LENGTH SECONDS"""
 import statistics
 import sys
 import time

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What PyTorch reaches on a CUDA device: copies, matrix products, an encoder, a LLaMA of 1 B parameters, each as one JSON
-line. All are medians. CUDA's events time matrix products and copies, the clock times models, from call to result. Models
-run as they come, without torch.compile.
+"""Measures PyTorch on a CUDA device: copies, matrix products, an encoder, a LLaMA of 1 B parameters, a JSON line each.
+All are medians. CUDA's events time matrix products and copies, the clock times models, from call to result. Models run
+as they come, without torch.compile.
 usage: torch_gpu.py [NAME...] (copy, matmul, row, encoder, llama; default all)"""
 import argparse
 import json
@@ -22,7 +22,7 @@ def show(name, value, unit):
 
 
 def by_events(work, seconds=0.5):
-    """Median milliseconds of work(i)."""
+    """Returns the median milliseconds of work(i)."""
     times, begin, i = [], time.perf_counter(), 0
     while len(times) < 10 or time.perf_counter() - begin < seconds:
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -47,7 +47,7 @@ def by_clock(work, seconds=0.5):
 
 
 def many(work, n=32):
-    """Work that is too short for events of its own, n times between them."""
+    """Returns work that does `work` n times, because once is too short between two events."""
     def all_of(i):
         for j in range(n):
             work(i * n + j)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Milliseconds of PyTorch's encoder (post-norm, GELU) for sentences of many lengths: sorted, padded in batches, the
-states' mean without pads. The best of several batch sizes, with and without nested tensors; prints which, then the
-milliseconds. usage: torch_sentences.py LENGTHS SECONDS (LENGTHS: 3,5,...)"""
+"""Measures PyTorch's encoder (post-norm, GELU) on sentences of many lengths: sorted, padded in batches, the states'
+mean without pads. Tries several batch sizes, with and without nested tensors; prints the best, then its milliseconds.
+usage: torch_sentences.py LENGTHS SECONDS (LENGTHS: 3,5,...)"""
 import statistics
 import sys
 import time

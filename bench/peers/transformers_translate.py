@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Sentences a second of transformers' generate in float32, in batches by length, without its start.
+"""Prints the sentences a second of transformers' generate in float32, in batches by length, without its start.
 usage: transformers_translate.py MODEL TEXTS [BATCH [BEAMS]]
 
-The type is given because transformers 5 takes that of the file. For float16 PyTorch has no BLAS on a CPU: it computes
-on one core and reaches a quarter of the speed."""
+The type is given because transformers 5 takes that of the file. PyTorch has no BLAS for float16 on a CPU: it would
+compute on one core, at a quarter of the speed."""
 import sys
 import time
 
