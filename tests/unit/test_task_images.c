@@ -1,6 +1,6 @@
-/* Images against transformers: tests/images has files, configurations and the pixel values that ViTImageProcessor makes
- * of them with Pillow (make.py). All of it is equal, bit for bit: decoding, turns, resampling, crops, roundings. Then
- * files that are damaged, and configurations that are refused. */
+/* Images compared with transformers: tests/images has files, configurations and the pixel values that ViTImageProcessor
+ * computes from them with Pillow (make.py). Decoding, orientation, resampling, crops and rounding must give the same
+ * bits. Also: damaged files, and configurations that are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,7 +84,7 @@ static void test_cases(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* A header of TIFF with one entry: where it stands, its tag, its type, its value. */
+/* Reads the orientation from the first n_bytes of a TIFF header with one entry, which is at offset `at`. */
 static int orientation(const char *mark, uint8_t at, uint16_t tag, uint16_t type, uint16_t value, size_t n_bytes) {
   uint8_t tiff[22] = {0};
   const bool is_little = mark[0] == 'I';
@@ -108,20 +108,20 @@ static void exif_orientation(void **state) {
   }
   assert_int_equal(orientation(other, 8, 0x0112, 3, 6, 22), 1);
   assert_int_equal(orientation(big, 8, 0x0113, 3, 6, 22), 1);
-  assert_int_equal(orientation(big, 8, 0x0112, 4, 6, 22), 1); /* no short number */
+  assert_int_equal(orientation(big, 8, 0x0112, 4, 6, 22), 1); /* not a short number */
   assert_int_equal(orientation(big, 8, 0x0112, 3, 6, 21), 1); /* cut off */
   assert_int_equal(orientation(big, 21, 0x0112, 3, 6, 22), 1);
   assert_int_equal(orientation(big, 255, 0x0112, 3, 6, 22), 1);
   assert_int_equal(orientation(big, 8, 0x0112, 3, 6, 7), 1);
 }
 
-/* Rows 0, 10, 20, 30 of 4 pixels. */
+/* Makes an image of four rows of four pixels, with the values 0, 10, 20 and 30. */
 static void rows_image(vkf_env *env, vkf_image *image) {
   ok(env, vkf_image_create(env, "test", 4, 4, image));
   for (int i = 0; i < 48; i++) image->pixels[i] = (uint8_t)(i / 12 * 10);
 }
 
-/* One side may stay as it is. Bilinear: weights 3, 3 and 1 of 7, 12.5 / 1.75 and 40 / 1.75. */
+/* Only one side is resized. Bilinear: the weights are 3, 3 and 1 of 7, the rows 12.5 / 1.75 and 40 / 1.75. */
 static void resize_of_one_side(void **state) {
   (void)state;
   static const struct {
@@ -146,7 +146,8 @@ static void resize_of_one_side(void **state) {
   assert_int_equal(vkf_image_create(&env, "test", 3, 0, &out), VKF_ERROR_FORMAT);
 }
 
-/* Of an odd difference the smaller half is cut before the image, the larger is black before it. */
+/* If the difference is odd, a smaller crop cuts the smaller half off the top; a larger one has the larger half, in
+ * black, at the top. */
 static void crop_of_odd_differences(void **state) {
   (void)state;
   static const uint8_t larger[7] = {0, 0, 0, 10, 20, 30, 0}, smaller[3] = {0, 10, 20}; /* black: rows 0, 1 and 6 */
@@ -163,7 +164,7 @@ static void crop_of_odd_differences(void **state) {
   vkf_image_finish(&image);
 }
 
-/* What the classes do where a file names them and no more. */
+/* The defaults of the classes, if a file says no more than the class. */
 static void usual_options(void **state) {
   (void)state;
   static const struct {
@@ -203,7 +204,7 @@ static void refuse(const uint8_t *bytes, size_t n, vkf_status status, const char
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* Cut off anywhere, a file is refused; with any bit turned, it is refused or read, and nothing else happens. */
+/* A file that is cut off anywhere is refused. With a flipped bit it is refused or read, and nothing leaks. */
 static void damage(const char *name, uint32_t n_changes) {
   vkf_env env;
   vkf_file_map file = {0};
@@ -252,12 +253,12 @@ static void test_refused(void **state) {
   read_image(&env, "cmyk.jpg", &file);
   refuse(file.data, file.bytes, VKF_ERROR_UNSUPPORTED, "CMYK");
   vkf_file_map_close(&file);
-  /* The header says 2^31-1 x 1 and 60000 x 60000: refused before anything is allocated. */
+  /* The header says 2^31-1 x 1, and that of the JPEG below 60138 x 60138: refused before anything is allocated. */
   static uint8_t png[] = {0x89, 'P',  'N',  'G',  '\r', '\n', 0x1a, '\n', 0,   0,   0,   13,   'I',  'H',  'D',
                           'R',  0x7f, 0xff, 0xff, 0xff, 0,    0,    0,    1,   8,   2,   0,    0,    0,    0x2f,
                           0x54, 0xa4, 0x8a, 0,    0,    0,    0,    'I',  'D', 'A', 'T', 0x35, 0xaf, 0x06, 0x1e};
   refuse(png, sizeof png, VKF_ERROR_FORMAT, "2147483647 x 1");
-  /* A chunk says that it has a gigabyte: nothing is allocated for it. */
+  /* A chunk that says it has a gigabyte: nothing is allocated for it. */
   static uint8_t exif[] = {0x89, 0x50, 0x4e, 0x47, 13, 10, 0x1a, 10,   0,    0,    0,    13,   0x49, 0x48, 0x44,
                            0x52, 0,    0,    0,    12, 0,  0,    0,    8,    8,    2,    0,    0,    0,    0x42,
                            0x86, 0x89, 0xa6, 0x40, 4,  0,  0x1a, 0x65, 0x58, 0x49, 0x66, 0x4d, 0x4d, 0,    0x2a};
@@ -277,7 +278,7 @@ static void test_refused(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* Every allocation may fail. */
+/* Lets each allocation fail in turn. */
 static void fail_each(const char *name) {
   vkf_env env;
   vkf_file_map file = {0};
@@ -352,7 +353,7 @@ static void test_orientation(void **state) {
 static void test_configurations(void **state) {
   (void)state;
   static const struct {
-    const char *config, *words; /* NULL: taken */
+    const char *config, *words; /* NULL: accepted */
   } rows[] = {
       {"{}", NULL},
       {"{\"size\": 32, \"do_pad\": false, \"processor_class\": \"P\", \"crop_size\": null, \"made_up\": null}", NULL},

@@ -1,5 +1,5 @@
-/* Multilingual tokenizers: ids as transformers' classes give them from the same files, languages that are not there,
- * templates of tokenizer.json, Marian's tokens before the text, lack of memory. */
+/* Multilingual tokenizers: the ids that transformers' classes give with the same files, unknown languages, templates of
+ * tokenizer.json, Marian's tokens before the text, lack of memory. */
 #include "support/tokenizers.h"
 #include "text/internal.h"
 
@@ -31,7 +31,7 @@ static void free_files(vkf_text_files *files) {
   free((char *)files->vocab.data);
 }
 
-/* Ids of JSON with spaces between them, as assert_ids_of() takes them. */
+/* Prints ids of JSON with spaces between them, as assert_ids_of() takes them. */
 static void print_ids(const json_t *ids, char *out, size_t size) {
   json_t *id;
   size_t i, n = 0;
@@ -50,7 +50,7 @@ static void assert_decoded(vkf_text_tokenizer *tokenizer, vkf_env *env, const in
   vkf_text_finish(&text);
 }
 
-/* Languages for all later texts. begin: NULL where it does not matter. */
+/* Sets the languages of all later texts. begin may be NULL. */
 static vkf_status choose(vkf_text_tokenizer *tokenizer, const char *source, const char *target, int32_t *begin) {
   vkf_text_languages_before before;
   int32_t none;
@@ -88,7 +88,7 @@ static void recorded(void **state) {
   free((char *)vectors.data);
 }
 
-/* What PLBartTokenizer makes of texts, and of their ids (plbart/make.py). */
+/* The ids that PLBartTokenizer gives for texts, and the texts that it gives for these ids (plbart/make.py). */
 static void plbart(void **state) {
   (void)state;
   vkf_text_file vectors = read_file("tests/data/tokenizers/plbart", "vectors.jsonl");
@@ -130,7 +130,7 @@ static void plbart(void **state) {
   free((char *)vectors.data);
 }
 
-/* What the files of a PLBart tokenizer say: the language, and whether texts are cleaned up. */
+/* Options in the files of a PLBart tokenizer: the language, and whether texts are cleaned up. */
 static void plbart_config(void **state) {
   (void)state;
   static const struct {
@@ -162,7 +162,7 @@ static void plbart_config(void **state) {
   free((char *)spm.data);
 }
 
-/* Pieces that the SentencePiece model does not know and vocab.json has, as they are written (surfaces/make.py). */
+/* Pieces that vocab.json has and the SentencePiece model does not are found as they are written (surfaces/make.py). */
 static void surfaces(void **state) {
   (void)state;
   static const char folder[] = "tests/data/tokenizers/surfaces", beside[] = "tests/data/tokenizers";
@@ -195,7 +195,7 @@ static void surfaces(void **state) {
   free((char *)vectors.data);
 }
 
-/* The numbers that transformers gives these languages, and the sentence about one that is not there. */
+/* The ids that transformers gives these languages, and the message for an unknown language. */
 static void targets(void **state) {
   (void)state;
   static const struct {
@@ -228,8 +228,8 @@ static void targets(void **state) {
   }
 }
 
-/* A tokenizer.json with a language behind the text: so it stays without a class; NLLB's class has it before the text,
- * or behind with legacy_behaviour. */
+/* A tokenizer.json with the language after the text. Without a class it stays there; NLLB's class puts it before the
+ * text, or after it with legacy_behaviour. */
 static void templates(void **state) {
   (void)state;
   static const char json[] =
@@ -266,7 +266,7 @@ static void templates(void **state) {
   }
 }
 
-/* Marian: the target language stands before the text; its token may also be written there. */
+/* Marian puts the target language before the text; its token may also be written there. */
 static void marian(void **state) {
   (void)state;
   vkf_env env;
@@ -280,7 +280,7 @@ static void marian(void **state) {
                           .vocab = file_of(vocab, "v"),
                           .config = file_of("{\"model_type\":\"marian\"}", "config.json")};
   vkf_text_tokenizer *tokenizer = open_files(&env, &files);
-  assert_int_equal(vkf_text_tokenizer_special(tokenizer).unk, 1); /* vocab.json's */
+  assert_int_equal(vkf_text_tokenizer_special(tokenizer).unk, 1); /* that of vocab.json */
   assert_ids_of(tokenizer, &env, ">>es<< Z", "3 4 1 0");
   assert_int_equal(choose(tokenizer, "fr", NULL, NULL), VKF_ERROR_ARGUMENT);
   if (!strstr(env.message, "target languages only")) fail_msg("%s", env.message);
@@ -296,7 +296,7 @@ static void marian(void **state) {
   free((char *)files.target_spm.data);
 }
 
-/* What is a language's token, by its characters. */
+/* Which tokens are languages, by their characters. */
 static void forms(void **state) {
   (void)state;
   static const struct {
@@ -318,7 +318,7 @@ static void forms(void **state) {
       fail_msg("%s", rows[i].piece);
 }
 
-/* A token that looks like a language and is not special is none; a pair of which one is unknown changes nothing. */
+/* A token that looks like a language but is not special is none. If one language of a pair is unknown, none is set. */
 static void what_is_refused_changes_nothing(void **state) {
   (void)state;
   static const char json[] =

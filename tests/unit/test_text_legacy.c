@@ -1,4 +1,4 @@
-/* Tokenizers of folders without a tokenizer.json: recorded ids, what each class adds, damage, lack of memory. */
+/* Tokenizers of folders without a tokenizer.json: recorded ids, what each class adds, damaged files, lack of memory. */
 #include "support/small_spm.h"
 #include "support/tokenizers.h"
 
@@ -81,7 +81,7 @@ static void sentencepiece_classes(void **state) {
   (void)state;
   bytes one = small_spm(unigram, 2), two = small_spm(bpe, 2);
   vkf_text_files files = {.spm = file_of_bytes(&one, "spiece.model")};
-  assert_round(&files, " ab  a<s>", "3 6 7 0", "ab a \xE2\x81\x87 "); /* no class: <s> is text, a run of it unknown */
+  assert_round(&files, " ab  a<s>", "3 6 7 0", "ab a \xE2\x81\x87 "); /* no class: <s> is unknown text */
   files.tokenizer_config = file_of("{\"tokenizer_class\":\"T5Tokenizer\",\"extra_ids\":2}", "tokenizer_config.json");
   assert_round(&files, "ab</s>a", "3 6 2 7 2", "ab a");
   assert_round(&files, "<extra_id_0><extra_id_1>", "9 8 2", "");
@@ -116,7 +116,7 @@ static void marian(void **state) {
   assert_round(&files, "a b", "2 3 1 0", "a "); /* "b" is no entry of vocab.json */
   files.tokenizer_config = file_of("{\"separate_vocabs\":false}", "tokenizer_config.json");
   assert_round(&files, "ab", "3 4 0", "ab");
-  /* A run that the pieces do not have is looked up as a whole, here by a BPE. */
+  /* Characters in a row that no piece has are looked up as one, here by a BPE. */
   source = small_spm(bpe, 2);
   files.spm = file_of_bytes(&source, "source.spm");
   files.vocab = file_of("{\"</s>\":0,\"<unk>\":1,\"" MARK "\":2,\"ab\":3,\"cc\":4,\"<pad>\":5}", "vocab.json");
@@ -136,7 +136,7 @@ static void assert_target_ids(const vkf_text_files *files, const char *text, con
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* The pieces of a target are those of target.spm, and what one of the two lacks is unknown in its texts alone. */
+/* Targets have the pieces of target.spm. What one of the two models lacks is unknown in its own texts only. */
 static void marian_targets(void **state) {
   (void)state;
   bytes source = small_spm(unigram, 2), target = small_spm(unigram, 2);
@@ -175,7 +175,7 @@ static void byte_level_and_wordpiece(void **state) {
   assert_round(&words, "ABB [MASK] q", "2 5 6 4 1 3", "abb");
   files.config = file_of("{\"model_type\":\"bert\",\"tokenizer_class\":\"GPT2Tokenizer\"}", "config.json");
   files.tokenizer_config = (vkf_text_file){0};
-  assert_round(&files, "ab ab<|endoftext|>", "7 9 10", "ab ab"); /* the class in config.json, before its model_type */
+  assert_round(&files, "ab ab<|endoftext|>", "7 9 10", "ab ab"); /* config.json: the class counts, not model_type */
   words.tokenizer_config =
       file_of("{\"tokenizer_class\":\"BertTokenizer\",\"do_lower_case\":false}", "tokenizer_config.json");
   assert_round(&words, "Ab ab", "2 7 5 3", "Ab ab");
@@ -192,7 +192,7 @@ static void assert_pair(const vkf_text_files *files, const char *first, const ch
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* What each class puts around two texts. */
+/* The tokens that each class adds to two texts. */
 static void pairs_of_texts(void **state) {
   (void)state;
   bytes spm = small_spm(unigram, 2);
@@ -221,7 +221,7 @@ static void assert_refused(const vkf_text_files *files, vkf_status want, const c
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* 103 ids before those of the file. */
+/* Pegasus has 103 ids before those of the file. */
 static void pegasus(void **state) {
   (void)state;
   bytes spm = {.n = 0}, other = small_spm(unigram, 2);
@@ -244,7 +244,7 @@ static void pegasus(void **state) {
   assert_refused(&files, VKF_ERROR_FORMAT, "found <unk> with the id 0 of 8");
 }
 
-/* ByT5: no file has its pieces. Ids are those of transformers 5.12. */
+/* ByT5 has no file of pieces: they are bytes. The ids are those of transformers 5.12. */
 static void pieces_are_bytes(void **state) {
   (void)state;
   vkf_text_files files = {.config =
@@ -253,14 +253,14 @@ static void pieces_are_bytes(void **state) {
   assert_round(&files, " a  \n", "35 100 35 35 13 1", " a  \n");
   assert_round(&files, "a<extra_id_0><extra_id_124>", "100 259 383 1", "a");
   assert_pair(&files, "a", "b", "100 1 101 1", "0 0 0 0");
-  /* As transformers 5 saves it: what has a role is called not special, and is. */
+  /* As transformers 5 saves it: a token that has a role is marked as not special, but it is special. */
   files.tokenizer_config = file_of(
       "{\"tokenizer_class\":\"ByT5Tokenizer\",\"extra_ids\":0,\"eos_token\":\"</s>\",\"pad_token\":\"<pad>\","
       "\"added_tokens_decoder\":{\"1\":{\"content\":\"</s>\",\"lstrip\":true,\"rstrip\":true,\"special\":false},"
       "\"259\":{\"content\":\"<extra_id_0>\",\"special\":true}}}",
       "tokenizer_config.json");
   assert_round(&files, " a </s> b ", "35 100 1 101 35 1", " ab ");
-  /* Bytes that are no character are left out, also between pieces of one. */
+  /* Bytes that form no whole character are left out. */
   static const int32_t broken[] = {200, 201, 68, 230, 69, 233, 154};
   vkf_env env;
   vkf_env_init(&env, NULL);
@@ -278,15 +278,15 @@ static void pieces_are_bytes(void **state) {
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
-/* What a class has where tokenizer_config.json does not say. */
+/* The defaults of a class for what tokenizer_config.json leaves out. */
 static void defaults(void **state) {
   (void)state;
   bytes spm = small_spm(unigram, 2), target = small_spm(unigram, 2);
   vkf_text_files files = {
       .spm = file_of_bytes(&spm, "spiece.model"),
       .tokenizer_config = file_of("{\"tokenizer_class\":\"T5Tokenizer\"}", "tokenizer_config.json")};
-  assert_round(&files, "<extra_id_0><extra_id_99>", "107 8 2", ""); /* 100 of them behind 8 pieces */
-  assert_round(&files, "ab<extra_id_100>", "3 6 0 4 0 2", "aba");   /* what is unknown leaves no text here */
+  assert_round(&files, "<extra_id_0><extra_id_99>", "107 8 2", ""); /* 100 of them after 8 pieces */
+  assert_round(&files, "ab<extra_id_100>", "3 6 0 4 0 2", "aba");   /* unknown ids have no text here */
   static const char with_han[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nab\n##b\n\xE4\xB8\xAD\n";
   files = (vkf_text_files){.words = file_of(with_han, "vocab.txt")};
   assert_round(&files, "ab\xE4\xB8\xAD", "2 5 7 3", "ab \xE4\xB8\xAD"); /* tokenize_chinese_chars */
@@ -300,7 +300,7 @@ static void defaults(void **state) {
                                                        "\"added_tokens_decoder\":{\"12x\":{\"content\":\"<x>\"}}}",
                                                        "tokenizer_config.json")};
   assert_refused(&files, VKF_ERROR_FORMAT, "\"12x\"");
-  /* Marian: a text is decoded as the target's model says, here with the spaces before it. */
+  /* Marian decodes a text as the target's model says, here with the space before it. */
   put_field(&target, 3, "\x18\x00\x20\x00", 4);
   files = (vkf_text_files){.spm = file_of_bytes(&spm, "source.spm"),
                            .target_spm = file_of_bytes(&target, "target.spm"),
@@ -358,7 +358,7 @@ static void refused_by_name(void **state) {
   assert_refused(&files, VKF_ERROR_FORMAT, "at most 1073741824 bytes");
 }
 
-/* Each beginning of a file, and each of its bytes changed: a tokenizer or a sentence, never a crash. */
+/* Each prefix of a file, and the file with each byte changed in turn: it opens or is refused with a message. */
 static void damaged_sentencepiece(void **state) {
   (void)state;
   bytes whole = small_spm(unigram, 2);
@@ -371,7 +371,7 @@ static void damaged_sentencepiece(void **state) {
       spm.n = i;
     else
       spm.data[i - whole.n] = (char)(spm.data[i - whole.n] ^ 0x85);
-    char *exact = malloc(spm.n + 1); /* so that a sanitizer sees a byte too many */
+    char *exact = malloc(spm.n + 1); /* so that a sanitizer notices reads beyond it */
     memcpy(exact, spm.data, spm.n);
     vkf_text_files files = {.spm = {exact, spm.n, "spiece.model"}};
     vkf_text_tokenizer *tokenizer = NULL;

@@ -15,7 +15,7 @@ typedef struct piece {
   unsigned char type;
 } piece;
 
-/* <unk>, the pieces and the specs; all: those of small_spm() before the pieces. */
+/* Makes a model of <unk>, the pieces and the specs. all: with the pieces of small_spm() before these. */
 static bytes spm_of(bool all, const piece *pieces, size_t n, string trainer, string normalizer) {
   bytes out = {.n = 0};
   const string spec = trainer.n ? trainer : (string)BYTES("\x18\x01");
@@ -30,7 +30,7 @@ static bytes spm_of(bool all, const piece *pieces, size_t n, string trainer, str
 }
 
 /* In all but the last row the ids are: <unk> 0, <s> 1, </s> 2, the space mark 3, a 4, b 5, ab 6, the mark and a 7; then
- * those of the row. */
+ * the row's pieces. */
 static void what_fields_change(void **state) {
   (void)state;
   static const struct {
@@ -115,10 +115,10 @@ static void what_fields_change(void **state) {
 static void refused(void **state) {
   (void)state;
   static const struct {
-    const char *words; /* of the message; NULL: it is taken */
+    const char *words; /* in the message; NULL: accepted */
     piece piece;
     string trainer;
-    int number; /* of a field of the model, */
+    int number; /* of a field that is added to the model; 0: none */
     string field;
   } rows[] = {
       {.words = NULL},

@@ -1,4 +1,4 @@
-/* The stages of a tokenizer one by one: what each kind of step makes of a text. */
+/* The stages of a tokenizer one by one: what each kind of step does to a text. */
 #include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,7 @@ static json_t *json_of(const char *text) {
   return json;
 }
 
-/* Pieces with a bar between them. */
+/* want: the pieces with a bar between them. */
 static void assert_pieces(const vkf_text_pieces *pieces, const char *want, const char *what) {
   char got[512] = "";
   size_t n = 0;
@@ -87,7 +87,7 @@ static void assert_pretokenized(const char *step, const char *text, const char *
 
 static vkf_text_pieces *collected;
 
-/* A decoder behind the others, which collects their pieces. */
+/* A decoder after the others, which collects their pieces. */
 static vkf_status collect(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
                           const vkf_text_sink *out) {
   (void)step, (void)state, (void)out;
@@ -155,7 +155,7 @@ static void characters(void **state) {
                     "a\x01\x0b"
                     "b\tc\u200bd",
                     "ab c d");
-  /* Every control, and what lies beside the ranges: from SentencePiece's nmt_nfkc rules. */
+  /* Every control character, and the neighbours of the ranges, by SentencePiece's nmt_nfkc rules. */
   char control[4] = {0};
   for (int c = 1; c < 128; c++) {
     snprintf(control, sizeof control, "a%cb", c);
@@ -190,7 +190,7 @@ static void characters(void **state) {
   assert_normalized("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\\\\s+\"},\"content\":\"_\"}", "a \u2003b", "a_b");
 }
 
-/* Matches of nothing: at the end too, but not right behind a match. */
+/* Empty matches count, also at the end, but not directly after a match. */
 static void empty_matches(void **state) {
   (void)state;
   static const char *const rows[][3] = {{"a*", "aab", "XbX"},
@@ -237,10 +237,10 @@ static void bert_options(void **state) {
       "\u00c9t\u00e9\ta\u4f60", "\u00c9t\u00e9\ta\u4f60");
   assert_normalized("{\"type\":\"BertNormalizer\",\"lowercase\":true,\"strip_accents\":false}", "\u00c9", "\u00e9");
   assert_normalized("{\"type\":\"BertNormalizer\",\"lowercase\":false,\"strip_accents\":true}", "\u00c9", "E");
-  assert_normalized("{\"type\":\"BertNormalizer\"}", "\u0915\u093e\u20dd\u0301", "\u0915\u093e\u20dd"); /* Mn alone */
+  assert_normalized("{\"type\":\"BertNormalizer\"}", "\u0915\u093e\u20dd\u0301", "\u0915\u093e\u20dd"); /* only Mn */
 }
 
-/* Options that a file leaves out are those that the steps' constructors have. */
+/* Options that a file leaves out have the defaults of the steps' constructors. */
 static void usual_options(void **state) {
   (void)state;
   assert_normalized("{\"type\":\"BertNormalizer\"}", "\u00c9\ta\u4f60\u200e", "e a \u4f60 ");
@@ -282,8 +282,8 @@ static void base64_encode(const uint8_t *bytes, size_t size, char *out) {
   *out = '\0';
 }
 
-/* A trie with one key, whose unit for byte i lies in block i + 1 of 256 units, and the value in the block behind. With
- * is_wide the offsets are multiples of 256, as units of large tries store them. */
+/* Makes a trie with one key. Its unit for byte i is in block i + 1 of 256 units, and the value in the block after
+ * these. With is_wide the offsets are multiples of 256, as units of large tries store them. */
 static void charsmap_with(const char *key, const char *replacement, size_t cut_bytes, bool is_wide, char *base64) {
   static uint8_t bytes[4 + 4 * 256 * 8 + 32];
   memset(bytes, 0, sizeof(bytes));
@@ -298,7 +298,7 @@ static void charsmap_with(const char *key, const char *replacement, size_t cut_b
                                     (i + 1 == n ? 1u << 8 : 0) | byte);
     at = base;
   }
-  put_u32(bytes + 4 + 4 * at, 1u << 31 | 1); /* the replacement stands behind one zero byte */
+  put_u32(bytes + 4 + 4 * at, 1u << 31 | 1); /* the replacement follows one zero byte */
   memcpy(bytes + 4 + 4 * n_units + 1, replacement, strlen(replacement) + 1);
   base64_encode(bytes, (4 + 4 * n_units + 1 + strlen(replacement) + 1 - cut_bytes + 2) / 3 * 3, base64);
 }
@@ -316,11 +316,11 @@ static void precompiled_table(void **state) {
   charsmap_of("e\u0301", "\u00e9", 0, base64); /* a cluster of two characters */
   snprintf(step, sizeof(step), "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%s\"}", base64);
   assert_normalized(step, "cafe\u0301 e", "caf\u00e9 e");
-  /* Clusters are looked up whole up to five bytes: e, two accents; and i with three, of seven bytes. */
+  /* Clusters of up to five bytes are looked up as a whole: e with two accents. */
   charsmap_of("e\u0301\u0302", "E", 0, base64);
   snprintf(step, sizeof(step), "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%s\"}", base64);
   assert_normalized(step, "e\u0301\u0302 e\u0301", "E e\u0301");
-  charsmap_of("\u00e9\u0301\u0302", "E", 0, base64); /* six bytes: its characters alone */
+  charsmap_of("\u00e9\u0301\u0302", "E", 0, base64); /* six bytes: only its characters are looked up */
   snprintf(step, sizeof(step), "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%s\"}", base64);
   assert_normalized(step, "\u00e9\u0301\u0302", "\u00e9\u0301\u0302");
   charsmap_of("a", "", 0, base64);
@@ -329,7 +329,7 @@ static void precompiled_table(void **state) {
   charsmap_with("\ufb01", "fi", 0, true, base64);
   snprintf(step, sizeof(step), "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%s\"}", base64);
   assert_normalized(step, "\ufb01ne \ufb01 \ufb02", "fine fi \ufb02");
-  /* A value on the last byte, which stands behind the table and is zero, is nothing; one behind it is no value. */
+  /* A value that points at the last byte, which is zero, is an empty text; one that points beyond it is none. */
   charsmap_of("ab", "", 1, base64);
   snprintf(step, sizeof(step), "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%s\"}", base64);
   assert_normalized(step, "cab", "cab");
@@ -353,8 +353,8 @@ static void damaged_tables(void **state) {
   static char base64[20000], step[21000];
   charsmap_of("a", "b", 0, base64);
   base64[400] = '\0'; /* the trie is longer than what is there */
-  /* one: eight bytes that say that eight bytes of trie follow their first four */
-  static char other[20000]; /* whole but for one character, which is no digit */
+  /* the fifth: eight bytes that say that eight bytes of trie follow their first four */
+  static char other[20000]; /* whole, but one character is no digit */
   charsmap_of("a", "b", 0, other);
   other[100] = '*';
   /* the last two: a trie of no byte, and one of six */
@@ -415,7 +415,7 @@ static void classes_of_characters(void **state) {
       "a1 2b", "a|1|2|b");
 }
 
-/* Which piece is the first of a text reaches every later step. */
+/* Every later step knows which piece is the first of a text. */
 static void first_pieces(void **state) {
   (void)state;
   static const char *const steps[] = {"BertPreTokenizer", "Whitespace"};
@@ -429,7 +429,7 @@ static void first_pieces(void **state) {
   }
 }
 
-/* Every character of Unicode. */
+/* White space and ideographs among all characters of Unicode; other classes by examples. */
 static void characters_by_class(void **state) {
   (void)state;
   static const struct {
@@ -448,11 +448,11 @@ static void characters_by_class(void **state) {
   }
   for (uint32_t code = 0; code < 0x80; code++)
     assert_int_equal(vkf_text_is_punctuation(code), code > ' ' && code < 0x7f && !isalnum((int)code));
-  /* Cc, Cf and Co, but for tab and line ends; of every other class one */
+  /* Cc, Cf and Co, but not tab and line ends */
   static const uint32_t controls[] = {0, 1, 0x0b, 0x7f, 0x85, 0xad, 0x200e, 0xe000}, none[] = {9, 10, 13, 'a', 0x300};
   for (size_t i = 0; i < VKF_COUNT(controls); i++) assert_true(vkf_text_is_control(controls[i]));
   for (size_t i = 0; i < VKF_COUNT(none); i++) assert_false(vkf_text_is_control(none[i]));
-  /* _ Pc, - Pd, brackets, quotes, Po; symbols are none */
+  /* Pc, Pd, Ps, Pe, Pi, Pf and Po; symbols are no punctuation */
   static const uint32_t marks[] = {0x203f, 0x2013, 0x2045, 0x2046, 0xab, 0xbb, 0xbf}, symbols[] = {0x2b9, 0xd7, 0x20ac};
   for (size_t i = 0; i < VKF_COUNT(marks); i++) assert_true(vkf_text_is_punctuation(marks[i]));
   for (size_t i = 0; i < VKF_COUNT(symbols); i++) assert_false(vkf_text_is_punctuation(symbols[i]));
@@ -521,7 +521,7 @@ static void metaspace(void **state) {
       "a1b", "_a|1|b");
 }
 
-/* What Ruby's regular expressions mean, where PCRE2 would read something else. */
+/* Regular expressions with Ruby's meaning, where PCRE2 has another; what has no equivalent is refused. */
 static void regular_expressions(void **state) {
   (void)state;
   static const char *const rows[][3] = {
@@ -535,7 +535,7 @@ static void regular_expressions(void **state) {
       {"x{,2}y", "axxyb", "a|xxy|b"},
       {"^b", "a\nb", "a\n|b"},
       {"(?i:'S)", "it's", "it|'s"},
-      {"a(?i)b|c", "CaCaB", "C|aC|aB"}, /* the flag makes a group to the end of the one around it */
+      {"a(?i)b|c", "CaCaB", "C|aC|aB"}, /* the flag opens a group that ends with the one around it */
       {"(a(?i)b|c)D|e(?i)", "aCDaCdDe", "aCD|aCdD|e"},
       {"a(?=(?i)b|c)b", "aBacab", "aBac|ab"},
       {"[[:digit:]]+", "a12", "a|12"},
@@ -591,7 +591,7 @@ static void regular_expressions(void **state) {
 
 static void decoders(void **state) {
   (void)state;
-  /* Bytes that begin no character: E0 80, F0 80, F4 90, ED A0, and E1 80, which could still become one. */
+  /* Bytes that begin no character (E0 80, F0 80, F4 90, ED A0), and E1 80, which could still become one. */
   assert_decoded("{\"type\":\"ByteLevel\"}", "\u00e0\u0122A", "\ufffd\ufffdA");
   assert_decoded("{\"type\":\"ByteLevel\"}", "\u00f0\u0122A", "\ufffd\ufffdA");
   assert_decoded("{\"type\":\"ByteLevel\"}", "\u00f4\u0132A", "\ufffd\ufffdA");
@@ -623,7 +623,7 @@ static void decoders(void **state) {
   assert_decoded(
       "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},"
       "{\"type\":\"Strip\",\"content\":\"a\",\"start\":2,\"stop\":0}]}",
-      "ab|ab", "bab"); /* what begins otherwise is cut no more */
+      "ab|ab", "bab"); /* the cut ends at another character */
   assert_decoded("{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\" \"}", "_a|b_", " a|b ");
   assert_decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"}", "_a|_b", "a| b");
   assert_decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\"}", "_a|_b", " a| b");

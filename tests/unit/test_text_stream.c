@@ -1,6 +1,6 @@
-/* Text of ids as they come: after each id, what was appended and the rest are the text of all ids so far, and what was
- * appended is whole characters. Held on random ids of every tokenizer of tests/data and of the shipped model, and on
- * pieces that a later one changes. */
+/* Text of ids that come one by one. After each id, the text that was appended plus the rest must be the text of all ids
+ * so far, and appended text must consist of whole characters. Checked with random ids of every tokenizer of tests/data
+ * and of the shipped model, and with pieces that a later one changes. */
 #include "support/tokenizers.h"
 
 #include "text/internal.h"
@@ -26,7 +26,7 @@ static void bench_end(bench *b) {
   vkf_text_finish(&b->whole);
 }
 
-/* Adds ids[n - 1] and holds the stream to the text of ids [n]. */
+/* Adds ids[n - 1] and compares the stream with the text of ids [n]. */
 static void add(bench *b, const char *name, const int32_t *ids, size_t n, bool skip_special) {
   const size_t before = b->settled.size;
   assert_int_equal(vkf_text_stream_add(b->stream, ids[n - 1], &b->settled), VKF_OK);
@@ -51,7 +51,7 @@ static vkf_text_file optional(const char *folder, const char *name) {
 
 static const char clean_up[] = "{\"clean_up_tokenization_spaces\": true}";
 
-/* cleans_up: spaces before punctuation are taken back (clean_up_tokenization_spaces). */
+/* cleans_up: spaces before punctuation are removed (clean_up_tokenization_spaces). */
 static void check_folder(const char *folder, bool cleans_up) {
   enum { RUNS = 40, LENGTH = 40 };
   vkf_text_files files = {
@@ -67,7 +67,7 @@ static void check_folder(const char *folder, bool cleans_up) {
     int32_t ids[LENGTH];
     const bool skip_special = run % 2;
     bench_begin(&b, skip_special);
-    const uint64_t range = VKF_MIN(run % 4 < 2 ? vocab : 300, vocab); /* the first are often bytes and signs */
+    const uint64_t range = VKF_MIN(run % 4 < 2 ? vocab : 300, vocab); /* the first ids are often bytes and signs */
     for (uint64_t n = 0, draw = 0; n < LENGTH; draw++) {
       ids[n] = (int32_t)(vkf_rng_u64(7, run, draw) % range);
       if (vkf_text_tokenizer_piece(b.tokenizer, ids[n])) add(&b, folder, ids, ++n, skip_special);
@@ -107,14 +107,14 @@ static void cleaned_up(void **state) {
 
 typedef struct row {
   const char *decoder, *pieces; /* pieces with a bar between them */
-  const char *shown;            /* what is appended by each, and the rest */
+  const char *shown;            /* what each piece appends, and the rest */
   bool clean_up;
 } row;
 
 static const row rows[] = {
-    /* bytes of a character that is not whole wait; those that cannot become one do not */
+    /* bytes of an incomplete character wait; bytes that cannot become one do not */
     {"{\"type\":\"ByteLevel\"}", "a|\u00c3|\u00a9|\u00e2|b", "a||\u00e9||\ufffdb|", false},
-    /* a run of bytes is text as a whole, or not at all */
+    /* bytes in a row are text as a whole, or not at all */
     {"{\"type\":\"ByteFallback\"}", "a|<0xC3>|<0xA9>|b|<0xA9>", "a|||\u00e9b||\ufffd", false},
     {"{\"type\":\"ByteFallback\"}", "<0xC3>|<0xA9>|<0xC3>", "|||\ufffd\ufffd\ufffd", false},
     /* zero bytes would end a C string */
@@ -128,8 +128,8 @@ static const row rows[] = {
      " |a| | |b | ", "|a|| | b| |", false},
     {"{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Metaspace\",\"replacement\":\"_\","
      "\"prepend_scheme\":\"always\"}]}",
-     "_a|_b", "||ab", false}, /* a step behind Fuse that takes whole pieces waits for the end */
-    /* a space is taken back before some words and signs */
+     "_a|_b", "||ab", false}, /* a step after Fuse that takes whole pieces waits for the end */
+    /* a space is removed before some words and signs */
     {"null", "do|n't|know|.", "do|n't| know|.|", true},
     {"null", "a|'|s|'", "a||'s|| '", true},
     {"{\"type\":\"Fuse\"}", "a |. b| ,c", "a|. b|,c|", true},

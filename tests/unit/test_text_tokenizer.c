@@ -1,4 +1,5 @@
-/* Whole tokenizers: recorded ids and texts of every kind, added tokens, models' corners, bad input, lack of memory. */
+/* Whole tokenizers: recorded ids and texts of every kind, added tokens, corner cases of models, bad input, lack of
+ * memory. */
 #include "support/tokenizers.h"
 
 /* ---- recorded ids ------------------------------------------------------------------------------------------------ */
@@ -71,7 +72,7 @@ static void vectors_of_every_kind(void **state) {
   }
 }
 
-/* clean_up_tokenization_spaces, and what transformers makes of it for each kind of model. */
+/* clean_up_tokenization_spaces, as transformers applies it to each kind of model. */
 static void cleaned_up(void **state) {
   (void)state;
   static const char text[] = "Hello , you ! I do not ' know ' it 's .";
@@ -110,7 +111,7 @@ static void cleaned_up(void **state) {
   }
 }
 
-/* The side on which texts are cut: tokenizer_config.json says it before tokenizer.json, as in transformers 5. */
+/* The side on which texts are cut: tokenizer_config.json takes precedence over tokenizer.json, as in transformers 5. */
 static void side_that_is_cut(void **state) {
   (void)state;
   static const struct {
@@ -183,7 +184,7 @@ static vkf_status create(vkf_env *env, const char *json, vkf_text_tokenizer **ou
   return vkf_text_tokenizer_create(env, &(vkf_text_files){.tokenizer = file_of(json, "tokenizer.json")}, out);
 }
 
-/* The ids as text: "1 2 3". */
+/* want: the ids as text, such as "1 2 3". */
 static void assert_encoded(const char *json, const char *text, const char *want) {
   vkf_env env;
   vkf_text_tokenizer *tokenizer;
@@ -206,7 +207,7 @@ static void assert_encoded(const char *json, const char *text, const char *want)
   "\":5,\"xb\":6,\"A\":7}}"
 #define ADDED(fields) "{\"added_tokens\":[{\"id\":9,\"content\":\"<m>\"," fields "}]," WORDS "}"
 
-/* Tokens of white space behind one that takes it: with lstrip nothing is left for them. */
+/* Added tokens of white space after one that strips it: they are found, unless they have lstrip. */
 static void added_white_space(void **state) {
   (void)state;
 #define SPACES(fields) \
@@ -231,14 +232,14 @@ static void added_tokens(void **state) {
   assert_encoded(ADDED("\"special\":true,\"rstrip\":true"), "a <m>  b", "5 9 2");
   assert_encoded(ADDED("\"special\":true,\"single_word\":true"), "a<m>b", "0");
   assert_encoded(ADDED("\"special\":true,\"single_word\":true"), "a <m>  b", "5 9 4");
-  /* The longest at a place wins, whichever comes first in the file. */
+  /* The longest token at a place wins, whatever the order in the file. */
   assert_encoded(
       "{\"added_tokens\":[{\"id\":9,\"content\":\"<m\",\"special\":true},"
       "{\"id\":10,\"content\":\"<m>\",\"special\":true}]," WORDS "}",
       "<m><m", "10 9");
-  /* One without a text is found nowhere. */
+  /* A token with an empty text is never found. */
   assert_encoded("{\"added_tokens\":[{\"id\":9,\"content\":\"\",\"special\":true}]," WORDS "}", "a", "1");
-  /* What stands between tokens and behind them is not where the text begins. */
+  /* Text between tokens or after them is not the beginning of the text. */
   assert_encoded(
       "{\"added_tokens\":[{\"id\":6,\"content\":\"[A]\",\"special\":true}],"
       "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"first\"},"
@@ -252,7 +253,7 @@ static void added_tokens(void **state) {
       "\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"_x\",-1],[\"y\",-1],[\"z\",-1],[\"_y\",-1],[\"_z\",-1],[\"x\",-1]]"
       "}}",
       "[A]y[b]z", "6 1 7 2");
-  /* A normalized token is found in the normalized text, another one in the raw text only. */
+  /* A normalized token is found in the normalized text, any other only in the raw text. */
   assert_encoded(
       "{\"normalizer\":{\"type\":\"Lowercase\"},\"added_tokens\":[{\"id\":9,\"content\":\"<M>\","
       "\"normalized\":true}]," WORDS "}",
@@ -308,7 +309,7 @@ static void post_processors(void **state) {
       "a", "1 5 6 1 2");
 }
 
-/* Of two texts: their ids, and the types of these. */
+/* Checks the ids of two texts and their types. ids NULL: the texts are refused with the words `types`. */
 static void assert_pair(const char *json, const char *first, const char *second, const char *ids, const char *types) {
   vkf_env env;
   vkf_text_tokenizer *tokenizer;
@@ -327,7 +328,7 @@ static void assert_pair(const char *json, const char *first, const char *second,
 #define STEPS(steps) "{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[" steps "]}," WORDS "}"
 #define BERT "{\"type\":\"BertProcessing\",\"sep\":[\"b\",2],\"cls\":[\"a\",1]}"
 
-/* As the tokenizers library joins two texts. */
+/* Two texts are joined as by the tokenizers library. */
 static void pairs_of_texts(void **state) {
   (void)state;
   assert_pair(STEPS(BERT), "A", "xb", "1 7 2 6 2", "0 0 0 1 1");
@@ -358,10 +359,10 @@ static void byte_pairs(void **state) {
   assert_encoded(BPE("\"unk_token\":\"?\""), "axyb", "0 6 6 1");
   assert_encoded(BPE("\"unk_token\":\"?\",\"fuse_unk\":true"), "axyb", "0 6 1");
   assert_encoded(BPE("\"unk_token\":\"?\",\"byte_fallback\":true"), "a\u00e9\u00ea", "0 7 8 6");
-  /* The leftmost of two pairs with one rank. */
+  /* Of two pairs of the same rank, the leftmost is merged first. */
   assert_encoded("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"aa\":1},\"merges\":[\"a a\"]}}", "aaa", "1 0");
   assert_encoded("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"aa\":1},\"merges\":[\"a a\"]}}", "aaaaa", "1 1 0");
-  /* Nothing is looked for without end where tables of 16 places have 16 things. */
+  /* A search ends, although tables of 16 places hold 16 things. */
   assert_encoded(
       "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"aa\":1,\"b\":2,\"ab\":3,\"ba\":4,\"bb\":5,\"aaa\":6,\"aab\":7,"
       "\"aba\":8,\"abb\":9,\"baa\":10,\"bab\":11,\"bba\":12,\"bbb\":13,\"aaaa\":14,\"bbbb\":15},"
@@ -374,7 +375,7 @@ static void byte_pairs(void **state) {
       "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4},"
       "\"merges\":[[\"a\",\"b\"],[\"b\",\"c\"]]}}",
       "abc", "3 2");
-  /* A whole word of the vocabulary that no merge makes. */
+  /* With ignore_merges, a word of the vocabulary is found although no merge makes it. */
   assert_encoded(
       "{\"model\":{\"type\":\"BPE\",\"ignore_merges\":true,\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[]}}", "ab",
       "2");
@@ -397,11 +398,11 @@ static void most_likely_pieces(void **state) {
   assert_encoded(plain, "ab", "1 2");     /* -2 beats -3 */
   assert_encoded(plain, "aaa", "1 4");    /* the first of two segmentations with -2.5 */
   assert_encoded(plain, "abab", "1 5");   /* -3 beats a b a b */
-  assert_encoded(plain, "axyb", "1 0 2"); /* neighbours that are unknown are one */
+  assert_encoded(plain, "axyb", "1 0 2"); /* unknown neighbours are one id */
   assert_encoded(bytes, "a\u00e9", "1 6 7");
   assert_encoded(bytes, "a\u00ea", "1 0");
-  /* An unknown character costs the lowest score less 10: "ab", c unknown, "def" sum to -18, the others to -17.6, and to
-   * -18.4. */
+  /* An unknown character has the lowest score minus 10: "ab", c unknown and "def" sum to -18, the other pieces to
+   * -17.6, and then to -18.4. */
   static const char costs[] =
       "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],[\"ab\",-1],[\"cd\",%s],[\"e\",-6],[\"f\",-6]"
       ","
@@ -422,7 +423,7 @@ static void word_pieces(void **state) {
   assert_encoded(json, "abx abbbb \u00e9bbb", "0 0 5 2 2 2");
 }
 
-/* Older files do not name the type: merges, a longest word or a list of pieces tell. */
+/* Older files do not name the type: it follows from merges, a longest word or a list of pieces. */
 static void types_that_are_not_named(void **state) {
   (void)state;
   assert_encoded("{\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}}", "ab", "2");
@@ -434,7 +435,7 @@ static void types_that_are_not_named(void **state) {
   assert_encoded("{\"model\":{\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"ab\":1}}}", "ab", "1");
 }
 
-/* Words of up to 100 characters are looked at where the file says nothing; bytes of a unigram model are not. */
+/* Defaults: words of up to 100 characters are looked up, and there is no byte fallback. */
 static void usual_options(void **state) {
   (void)state;
   static const char words[] =
@@ -454,8 +455,8 @@ static void usual_options(void **state) {
                  "1"); /* a zero byte */
 }
 
-/* Sums of the same scores in another order are equal but for rounding, so the best segmentation depends on how a score
- * is read: the ids are those of the tokenizers library, 0.23.1. */
+/* Sums of the same scores in another order differ only by rounding, so the best segmentation depends on how a score is
+ * read. The ids are those of the tokenizers library, 0.23.1. */
 static void scores_are_read_as_the_library_does(void **state) {
   (void)state;
   assert_encoded(
@@ -563,7 +564,7 @@ static void malformed_files(void **state) {
   }
 }
 
-/* A model whose unknown token is not in its vocabulary takes what it knows, and says so of everything else. */
+/* If the unknown token is not in the vocabulary, a text with unknown characters is refused, and others are encoded. */
 static void the_unknown_token_is_missing(void **state) {
   (void)state;
   vkf_env env;

@@ -1,4 +1,4 @@
-/* What bench computes from times, on invented ones: the middle and the spread, roofs and shares of them. */
+/* What bench computes from times, here invented ones: the median and the spread, roofs and shares of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 static const bench_peaks peaks = {.gflops = 100, .matrix_gflops = 500, .gbytes = 10, .cached_gbytes = 50};
 
-/* A share to a part in a million. */
+/* Checks a share, to a part in a million, and its roof. */
 static void share_is(const vkf_bench_row *row, bool cold, double share, bench_roof roof) {
   bench_roof found;
   const double value = bench_share(&peaks, row, cold, &found);

@@ -1,4 +1,4 @@
-/* What a driver tells about a kernel, as `vkformer bench` prints it and keeps it as JSON: invented numbers. */
+/* What a driver reports about a kernel, here invented numbers, as `vkformer bench` prints it and keeps it as JSON. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@ static void names_and_numbers_stay_as_they_are(void **state) {
                       "Hash 4.61168601843e+18, odd nan\n");
   json_t *json = bench_statistics_json(&row);
   assert_true(json_real_value(json_object_get(json, "Hash")) == 0x1p62);
-  json_object_del(json, "Hash"); /* jansson writes such exponents as e18 or e+18, as its version does */
+  json_object_del(json, "Hash"); /* jansson writes e18 or e+18, depending on its version */
   char *dumped = json_dumps(json, JSON_COMPACT);
   assert_string_equal(dumped, "{\"Register Count\":64,\"Spilled VGPRs\":0,\"Occupancy\":0.75,\"odd\":null}");
   free(dumped);

@@ -1,12 +1,10 @@
-/* Corpora of any size through translate: what comes in and goes out, runs that are killed and go on, shards that are
- * put together. Models: support/word_models.h; on the scalar path, because files are the same on all devices.
- */
+/* Corpora of any size through translate: what comes in and goes out, runs that are killed and resumed, shards that are
+ * merged. Models: support/word_models.h; on the scalar path, because files are the same on all devices. */
 #include <sys/resource.h>
 
 #include "support/word_models.h"
 
-/* A corpus of 300 lines of 1 to 9 words, some of which are empty, and one of 1,500; $X translates it in little steps.
- */
+/* Makes a corpus of 300 lines of up to 9 words, some of them empty, and one of 1,500. $X translates in batches of 4. */
 static int prepare(void **state) {
   setenv("VKF_DEVICE", "ref", 1);
   if (word_models(state) != 0) return -1;
@@ -31,9 +29,9 @@ static void test_forms(void **state) {
        "eval \"$X\" < $T/whole | cmp - $T/again",
        0, "", NULL},
       {"eval \"$X -b 99999999 'w5 <eos>'\" > $T/o && eval \"$X 'w5 <eos>'\" | cmp - $T/o", 0, "", ""},
-      /* what is behind a gzip member is one, or the file is damaged */
+      /* what follows a gzip member must be another one, else the file is damaged */
       {"cd $T; (cat in.gz; echo text) > tail.gz && eval \"$X -i tail.gz\" > o", 4, NULL, "tail.gz: cannot be read: "},
-      /* what was read before the damage is worked on and written, and a run on the whole file goes on behind it */
+      /* lines before the damage are translated and written, and a run on the whole file resumes after them */
       {"cmp $T/o $T/whole", 0, "", ""},
       {"cd $T; head -c $(($(stat -c %s in.gz) * 3 / 4)) in.gz > most.gz; n=$(zcat most.gz 2>/dev/null | wc -l); "
        "eval \"$X -i most.gz -o most\"; echo $?; head -n $n whole | cmp - most && test $n -gt 100 && "
@@ -78,7 +76,7 @@ static void test_forms(void **state) {
       {"eval \"$X --n-best 2 --num-beams 2 'w5 <eos>'\" | sed 's/||| [^|]* ||| F0= -[0-9.]* ||| "
        "-[0-9.]*/x/'",
        0, "0 x\n0 x\n", ""},
-      /* only one word has room, so there is one translation with it */
+      /* only one word has room, so only one translation has it */
       {"W='--num-beams 2 --n-best 2 --force-words w7 --max-new-tokens 1'; eval \"$X $W 'w5 <eos>' 'w6 <eos>'\" | sed "
        "'s/ ||| F0.*//'; eval \"$X $W --json 'w5 <eos>'\" | grep -o '\"translation\"[^,]*'",
        0, "0 ||| w7\n1 ||| w7\n\"translation\":\"w7\"\n", ""},
@@ -87,7 +85,7 @@ static void test_forms(void **state) {
        "eval \"$X --num-beams 2 --json 'w5 <eos>'\" | grep -c \"$(eval \"$X --num-beams 2 --json --normalize 0.3 'w5 "
        "<eos>'\" | sed 's/.*score//')\"",
        1, "1\n0\n", ""},
-      /* a pipe is read as it comes: the second line is there when the first one is done */
+      /* a pipe is read as it comes: the second line is written only after the first is translated */
       {"cd $T; mkfifo pipe; rm -f o; (echo 'w5 <eos>'; n=0; while test ! -s o && test $n -lt 100; do sleep 0.1; "
        "n=$((n+1)); done; test -s o && echo 'w6 <eos>') > pipe & cd $T; eval \"$X -i pipe\" > o; wc -l < o",
        0, "2\n", ""},
@@ -95,7 +93,7 @@ static void test_forms(void **state) {
        "--begin-suppress-tokens=$a --bad-words-ids=[$a],[$a,$a]; do eval \"$X 'w5 <eos>' --json $o\" | grep -c "
        "\"ids\\\":.$a,\"; done",
        1, "0\n0\n0\n", ""},
-      /* what a translation begins with is a column, or a key; it is what would have come, or something else */
+      /* the forced beginning of a translation is a column or a key: the one that would have come anyway, or another */
       {"cd $T; a=$(eval \"$X 'w5 <eos>'\"); printf \"w5 <eos>\\t${a%% *}\\nw5 <eos>\\t\\nw5 <eos>\\tw9 w8\\nw5\\n\" > "
        "p; "
        "eval \"$X --force-decode\" < p > o; c=$?; sed \"s/^$a.*/same/;s/^\\(w9 w8\\) .*/\\1/\" o; exit $c",
@@ -107,7 +105,7 @@ static void test_forms(void **state) {
       {"printf '{\"t\":\"w5 <eos>\",\"prefix\":null}\n{\"t\":\"w5 <eos>\",\"prefix\":7}\n' | eval \"$X --force-decode "
        "--jsonl t\" | grep -c translation",
        0, "1\n", "line 2 was skipped: expected a JSON object with a string as \"prefix\", found another value"},
-      /* a text has no zero byte; in other keys it is none of a translator's business */
+      /* a text must have no zero byte; other keys may have one */
       {"cd $T; printf '%s\\n' '{\"t\":\"w5 <eos>\",\"prefix\":\"w9\\u0000 w8\"}' '{\"t\":\"w5\\u0000 <eos>\"}' "
        "'{\"t\":\"w5 <eos>\",\"n\":\"\\u0000\"}' > z; eval \"$X --force-decode --jsonl t\" < z > o; c=$?; grep -c "
        "'as ..prefix.., found one with a zero byte\"}$' o; grep -c 'as ..t.., found one with a zero byte\"}$' o; sed "
@@ -120,11 +118,11 @@ static void test_forms(void **state) {
        "--min-new-tokens 30 "
        "--force-decode\" | wc -w",
        0, "63\n", ""},
-      /* the second part of a text that is split is shorter than the first, which has the beginning */
+      /* if a text is split, only its first part has the forced beginning, so the second is shorter */
       {"{ seq -s ' ' 100 | sed 's/[0-9]*/w5/g' | tr '\\n' '\\t'; echo w9 w8; } | eval \"$X --force-decode --long split "
        "--json --max-new-tokens 3 --min-new-tokens 3\" | sed 's/.*\"ids\":.//;s/].*//' | tr , '\\n' | wc -l",
        0, "8\n", ""},
-      /* a translation that finds no end has the model's 64 positions, and no line beside it is lost */
+      /* a translation that finds no end has the model's 64 positions, and no other line is lost */
       {"printf 'w5 <eos>\\nw6 <eos>\\n' | eval \"$X --max-new-tokens 500 --min-new-tokens 500\" | wc -lw | xargs", 0,
        "2 128\n", ""},
       {"{ printf 'w5 <eos>\\t'; seq -s ' ' 500 | sed 's/[0-9]*/w6/g'; } | eval \"$X --force-decode\"", 4, "\n",
@@ -134,7 +132,7 @@ static void test_forms(void **state) {
        "--suppress-tokens: expected ids, separated by commas, found '5,x'"},
       {"eval \"$X a --bad-words-ids 5\"", 2, "", "--bad-words-ids: expected lists of ids in brackets"},
       {"eval \"$X 'w5 <eos>' --bad-words-ids '' --suppress-tokens ''\" | wc -l", 0, "1\n", ""},
-      /* their mean is the score, and they are printed alike in each form */
+      /* the mean of the word scores is the score, and JSON and text have the same ones */
       {"cd $T; for b in 1 2; do eval \"$X 'w5 <eos>' --num-beams $b --json --word-scores\" | tee j | sed "
        "'s/.*word_scores...//; "
        "s/].*//' | tr ',' '\\n' > w; s=$(sed 's/.*score.:\\([-0-9.e]*\\),.*/\\1/' j); awk -v s=$s '{n++;x+=$1} "
@@ -149,8 +147,8 @@ static void test_forms(void **state) {
       {"eval \"$X 'w5 <eos>' --num-beams 2 --n-best 2 --word-scores\" | sed 's/.*Scores= \\(.*\\) ||| F0= \\(.*\\) "
        "||| .*/\\2 \\1/' | awk '{d=$1; for (i=2; i<=NF; i++) d-=$i; bad+=d*d>1e-9} END{print NR, bad+0}'",
        0, "2 0\n", ""},
-      /* alignments change no translation; the hard ones are the largest of the soft ones; JSON has those over a
-       * threshold as text has them */
+      /* alignments change no translation; the hard ones are the largest of the soft ones; over a threshold, JSON and
+       * text have the same ones */
       {"cd $T; eval \"$X --alignment hard --workers 2\" < in > a; sed 's/ ||| .*//' a | cmp - whole; eval \"$X "
        "--alignment soft\" < in > s; sed 's/.* ||| //' s | awk '{l=\"\"; m=0; for(i=1;i<=NF;i++){n=split($i,w,\",\"); "
        "b=1;t=0; m=n; for(k=1;k<=n;k++){t+=w[k]; if(w[k]>w[b]) b=k} if((t-1)^2>1e-8) print \"sum\", t; at[i]=b} "
@@ -174,7 +172,7 @@ static void test_forms(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-/* What ends early: the lines before it are there, and whoever reads no more is not waited for. */
+/* Runs that end early: the lines before the end are written, and a reader that stops is not waited for. */
 static void test_ends(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -184,7 +182,7 @@ static void test_ends(void **state) {
        "$T/o $T/whole && test \"$(tail -c 1 $T/o)\" = '' || exit 9; exit $c",
        4, "", "o: cannot be written: File too large"},
       {"eval \"$X -i $T/in -o $T/o --resume\" && cmp $T/o $T/whole", 0, "", " lines, "},
-      /* a run that fails before it has a result changes nothing, leaves nothing, and does not stand in the way */
+      /* a run that fails before its first result changes no file, leaves none, and does not block the next run */
       {"echo old > $T/old; eval \"$X -i $T/in -o $T/old --device nosuch\"; c=$?; cat $T/old; ls $T | grep "
        "'old.journal'; "
        "exit $c",
@@ -203,10 +201,10 @@ static void test_ends(void **state) {
       {"eval \"$X --jsonl translation -i $T/in\"", 2, "", "--jsonl: expected another key than translation"},
       {"cd $T; echo '{\"x\": [[1, 2]]}' > x.json; $V op softmax -i x.json -o x.json; c=$?; cat x.json; exit $c", 2,
        "{\"x\": [[1, 2]]}\n", "--outputs: expected another file than the input, found 'x.json' for both"},
-      /* the scalar path gains nothing from more places */
+      /* the scalar path gains nothing from more rows */
       {"echo w5 | $V translate -m $T/marian --num-beams 1 --max-new-tokens 2 -b 512 -v 2>&1 | grep -c 'of 8 rows'", 0,
        "1\n", NULL},
-      /* a file never gets the number of a stream that was closed */
+      /* a file never gets the descriptor of a standard stream that was closed */
       {"cd $T; (exec >&- 2>&-; $V translate -m marian --num-beams 1 --max-new-tokens 1 -o closed w5); wc -l < closed",
        0, "1\n", NULL},
       {"{ head -100 $T/in; printf '\\377\\n'; } | eval \"$X --invalid fail -o $T/p\"; c=$?; head -100 $T/whole | cmp - "
@@ -219,8 +217,7 @@ static void test_ends(void **state) {
 
 /* ---- runs that are killed ---------------------------------------------------------------------------------------- */
 
-/* Kills a run up to four times, each when a fifth to three fifths of the time of a whole run has passed, and lets it go
- * on. */
+/* Kills a run up to four times, each time after a fifth to three fifths of the time of a whole run, and resumes it. */
 static void must_survive(const char *name, const char *unpack) {
   char command[1280];
   snprintf(
@@ -242,11 +239,11 @@ static void test_kills(void **state) {
   must_survive("killed.gz", "gzip -dc");
 }
 
-/* A run that was ended goes on with what it was begun with alone. */
+/* A run is resumed only with the model, the options and the corpus that it was begun with. */
 static void test_resumes(void **state) {
   (void)state;
   static const program_row rows[] = {
-      /* ended by a line that is no UTF-8, which the corpus then has no more */
+      /* ended by a line that is not UTF-8, which the corpus of the later rows lacks */
       {"cd $T; { head -100 in; printf '\\377\\n'; tail -n +102 in; } > bad; eval \"$X -i bad -o r --invalid fail\"", 4,
        "", "line 101"},
       {"eval \"$X -i $T/in -o $T/r --invalid fail\"", 4, "", "has not come to its end: --resume goes on with it"},
@@ -256,14 +253,14 @@ static void test_resumes(void **state) {
        "other: expected the lines of the run to resume, found other ones among the first 100 "},
       {"head -20 $T/in | eval \"$X -o $T/r --invalid fail --resume\"", 4, "",
        "expected the 100 lines that the run to resume had done, found 20"},
-      /* the same files elsewhere are the same model, and others are not */
+      /* the same files in another folder are the same model, and others are not */
       {"cd $T; cp -r marian m2; cp -r marian m3; printf x | dd of=m3/model.safetensors bs=1 seek=$(($(wc -c < "
        "m3/model.safetensors) - 1)) conv=notrunc 2> e; eval \"$X -m m3 -i in -o r --invalid fail --resume\"",
        4, "", "expected the model and the options of the run to resume, found others"},
       {"cd $T; sed '2s/./x/' r > r2; cp r.journal r2.journal; eval \"$X -i in -o r2 --invalid fail --resume\"; c=$?; "
        "wc -l < r2; exit $c",
        4, "100\n", "r2: it is not what the run to resume wrote: expected hash "},
-      /* what a kill left behind the last record is dropped */
+      /* what a kill left after the last record is dropped */
       {"head -100 $T/whole | cmp - $T/r && printf 'half a li' >> $T/r && printf '7 7' >> $T/r.journal && eval \"$X -m "
        "$T/m2 -i $T/in -o $T/r --invalid fail --resume\" && cmp $T/r $T/whole",
        0, "", NULL},
@@ -281,7 +278,7 @@ static void test_resumes(void **state) {
   snprintf(message, sizeof message, "r: expected %s/r.journal beside it, found none", program_folder);
   own[9].err = message;
   PROGRAM_ROWS(own);
-  /* It is changed while it is read. */
+  /* A corpus that changes while it is read is refused. */
   program_must(
       "cd $T; cp big moving; mkfifo go; (read x < go; echo w9 >> moving) & "
       "(eval \"$X -i moving -o m\"; echo $? > code) 2> e & while test ! -s m; do sleep 0.01; done; echo > go; wait; "
@@ -306,7 +303,7 @@ static void test_shards(void **state) {
        "1 "
        "2; do eval \"$X $B -i few -o n$i --shard $i/2\" || exit 9; done; $V merge n2 n1 | cmp - n; wc -l < n",
        0, "30\n", NULL},
-      /* a shard that is done is left as it is, if it is that of the corpus */
+      /* a finished shard is left as it is, if it is of this corpus */
       {"cd $T; eval \"$X -i in -o s1 --shard 1/3 --resume\"", 0, "", ""},
       {"cd $T; sed '4s/w/x/' in > near; eval \"$X -i near -o s1 --shard 1/3 --resume\"", 4, "",
        "near: expected the lines of the run to resume, found other ones among the first 300 "},
@@ -326,7 +323,7 @@ static void test_shards(void **state) {
       {"cd $T; sed '2s,$,x,' t2 > t; mv t t2; $V merge s1 t2 s3 -o nothing", 4, "", "t2: it is not what was written"},
       {"cd $T; cp s1 u1; cp s1.journal u1.journal; $V merge u1 s2 s3 -o u1; c=$?; cmp u1 s1; exit $c", 2, "",
        "--output: expected another file than the input, found 'u1' for both"},
-      /* the file that it would write stays, however much was to be written: more than a block */
+      /* if merging fails, the old output stays, even if more than a block was to be written */
       {"cd $T; head -900 big > some; eval \"$X --json -i some\" > sj; for i in 1 2; do eval \"$X --json -i some -o b$i "
        "--shard $i/2\" || exit 9; done; echo old > bm; cp b1 b0; echo x >> b1; $V merge b1 b2 -o bm; c=$?; cat bm; ls "
        "bm*; "
@@ -348,7 +345,7 @@ static void test_shards(void **state) {
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-/* sacreBLEU's worked example (its README), and numbers of its definitions in Python with numpy's generator. */
+/* sacreBLEU's worked example (its README), and numbers by its definitions, from Python with numpy's generator. */
 static void test_evaluate(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -373,7 +370,7 @@ static void test_evaluate(void **state) {
        "bad: line 2: expected UTF-8, found the byte 0xff"},
       {"cd $T; $V evaluate e0 r1", 4, "", "e0: cannot be read"},
       {"$V evaluate $T/h", 2, "", "expected HYPOTHESES and REFERENCES"},
-      /* entities, symbols, points and dashes beside digits, spaces that are no ASCII */
+      /* entities, symbols, points and dashes next to digits, spaces outside ASCII */
       {"cd $T; printf '&quot;1,000-2.5&quot; a-b, c. (d)\\302\\240e\\n' > t1; printf '\" 1,000 - 2.5 \" a-b , c . ( d "
        ") e\\n' > t2; "
        "$V evaluate t1 t2 | sed 's/.*2.0.0 = //'",
@@ -384,12 +381,12 @@ static void test_evaluate(void **state) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* The most memory that a command had, in kB. */
+/* Runs a command and returns the most memory that any command had until now, in kB. */
 static long memory_of(const char *command) {
   program_must(command, 0, NULL, NULL);
   struct rusage usage;
   getrusage(RUSAGE_CHILDREN, &usage);
-  return usage.ru_maxrss; /* of the largest one until now */
+  return usage.ru_maxrss; /* of the largest child until now */
 }
 
 static void test_memory(void **state) {
@@ -404,7 +401,7 @@ static void test_memory(void **state) {
 
 /* ---- short lists ------------------------------------------------------------------------------------------------- */
 
-/* Word i may become i+1, i+2 or i+3, the first of them most likely. */
+/* By the short list, word i may become i+1, i+2 or i+3; the first is the most likely. */
 static void test_shortlist(void **state) {
   (void)state;
   static const program_row rows[] = {

@@ -1,5 +1,5 @@
-/* Workers side by side: each job is done once, one that fails is done by the first worker, and what the first worker
- * cannot do ends the work. The models are no models: the jobs look only at whose they are. */
+/* Workers side by side: each job is done once, one that fails is repeated by the first worker, and a failure of the
+ * first worker ends the work. The models are dummies: the jobs look only at whose they are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 static int n_begun, n_opened, n_closed;
 static bool context_fails, model_fails;
 static char models[MAX_WORKERS];
-static const vkf_model *given; /* whose weights the last model that was opened may have */
+static const vkf_model *given; /* the last model that was opened may share its weights */
 static pthread_mutex_t counters = PTHREAD_MUTEX_INITIALIZER;
 
 vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first, const tool_args *args) {
@@ -98,11 +98,11 @@ enum { N = 40 };
 
 typedef struct jobs {
   int done[N];
-  size_t first_fails_at, others_fail_at; /* the job that does not succeed */
+  size_t first_fails_at, others_fail_at; /* the job that fails */
   int by_first, by_others;
 } jobs;
 
-/* The others are quick and the first worker is not, so that they get jobs. */
+/* The first worker is slow and the others are quick, so that they get jobs. */
 static vkf_status work_on(void *user, vkf_session *session, size_t i) {
   jobs *j = user;
   const bool is_first = (char *)session == &models[0];
@@ -145,7 +145,7 @@ static void test_each_job_is_done_once(void **state) {
   }
   jobs one = no_failures();
   assert_int_equal(run(4, 1, &one), VKF_OK);
-  assert_int_equal(n_begun, 0); /* for one job nobody else is called */
+  assert_int_equal(n_begun, 0); /* no other worker is begun for one job */
 }
 
 static void test_a_job_that_fails_elsewhere_is_done_by_the_first(void **state) {
@@ -173,7 +173,7 @@ static void test_workers_that_cannot_be_opened_are_done_without(void **state) {
   context_fails = model_fails = false;
 }
 
-/* What comes before the job is done, whoever had it; not much comes after it. */
+/* The jobs before the one that fails are done, whichever worker had them. */
 static void test_a_failure_of_the_first_ends_the_work(void **state) {
   (void)state;
   for (size_t workers = 1; workers <= 3; workers++) {
@@ -187,7 +187,7 @@ static void test_a_failure_of_the_first_ends_the_work(void **state) {
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/* Of each batch, by its first text: how many it has, and its texts as one. */
+/* Of each batch, at the index of its first text: the number of its texts, and all of them as one string. */
 typedef struct batch_notes {
   size_t n[8];
   char texts[8][40];
@@ -223,7 +223,7 @@ static batch_notes shared_out(tool_batches batches, const char *const *texts, si
   return notes;
 }
 
-/* Texts that fit into one batch are one. */
+/* Texts that fit into one batch are not split. */
 static void test_texts_are_shared_out(void **state) {
   (void)state;
   static const char *const texts[] = {"a", "b", "c", "d", "e"};

@@ -1,4 +1,4 @@
-/* Which exit code of the program each status of the library is. */
+/* The program's exit code for each status of the library. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

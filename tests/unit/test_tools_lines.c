@@ -1,6 +1,5 @@
-/* Texts that come as lines: what is done with those that a model cannot take, when they are answered, and what belongs
- * to no text. Models: support/word_models.h. VKF_DEVICE names the driver under test.
- */
+/* Texts that come as lines: what is done with those that a model cannot take, when they are answered, and what is no
+ * part of a text. Models: support/word_models.h, on the scalar path. */
 #include <math.h>
 
 #include "support/word_models.h"
@@ -36,14 +35,14 @@ static void test_marks(void **state) {
 
 /* ---- what a model cannot take ------------------------------------------------------------------------------------ */
 
-/* Each command reads three lines, of which the second is no UTF-8: by default it has its place in the output, the
- * others are answered, it is named, and the exit code is 4; with `fail` what comes before it is answered; with
- * `replace` it is a text as others. */
+/* Each command reads three lines, the second of which is not UTF-8. By default that line has its place in the output
+ * and is named, the others are answered, and the exit code is 4. With `fail` only what comes before it is answered;
+ * with `replace` it is a text like others. */
 static void test_invalid(void **state) {
   (void)state;
   static const struct {
     const char *command, *text;
-    int lines; /* that a text gives */
+    int lines; /* of output for each text */
   } rows[] = {{"translate -m $T/marian --max-new-tokens 2", "w5 <eos>", 1},
               {"generate $T/gpt2 --max-new-tokens 2", "w5", 1},
               {"generate $T/gpt2 --max-new-tokens 2 -b 2", "w5", 1},
@@ -99,20 +98,20 @@ static void test_long(void **state) {
       {"$V embed $T/bert \"$t\" --long truncate | sed 's/.*embedding//' > $T/cut; "
        "$V embed $T/bert \"$(echo $t | cut -d' ' -f 1-62)\" | sed 's/.*embedding//' | cmp - $T/cut",
        0, "", ""},
-      /* behind the second sentence */
+      /* cut after the second sentence */
       {"$V classify $T/words \"$t\" --long split > $T/cut; $V classify $T/words \"$(echo $t | cut -d' ' -f 1-50)\" > "
        "$T/parts; $V classify $T/words \"$(echo $t | cut -d' ' -f 51-75)\" >> $T/parts; cmp $T/cut $T/parts",
        0, "", ""},
-      /* without sentences behind the last word that fits */
+      /* without sentences, cut after the last word that fits */
       {"t=$(echo $t | tr -d .); $V classify $T/words \"$t\" --long split > $T/cut; $V classify $T/words "
        "\"$(echo $t | cut -d' ' -f 1-60)\" > $T/parts; $V classify $T/words \"$(echo $t | cut -d' ' -f 61-75)\" >> "
        "$T/parts; cmp $T/cut $T/parts",
        0, "", ""},
-      /* what is generated follows the last words */
+      /* generated text follows the last words, so these are kept */
       {"t=\"$t $t\"; $V generate $T/gpt2 -p \"$t\" --long truncate --max-new-tokens 1 > $T/cut; test -s $T/cut && "
        "$V generate $T/gpt2 -p \"$(echo $t | cut -d' ' -f 55-150)\" --max-new-tokens 1 | cmp - $T/cut",
        0, "", ""},
-      /* a folder that says so keeps the last words of any text */
+      /* a folder with truncation_side left keeps the last words of any text */
       {"$V embed $T/left \"$t\" --long truncate | sed 's/.*embedding//' > $T/cut; "
        "$V embed $T/bert \"$(echo $t | cut -d' ' -f 14-75)\" | sed 's/.*embedding//' | cmp - $T/cut",
        0, "", ""},
@@ -139,7 +138,7 @@ static void test_long(void **state) {
   }
 }
 
-/* Vectors of a line in parts are those of its tokens together; scores are averaged. */
+/* The vector of a line that is split is the mean of its parts' vectors, weighted by their tokens. */
 static void test_joined(void **state) {
   (void)state;
   enum { N_TOKENS = 40 };
@@ -160,7 +159,7 @@ static void test_joined(void **state) {
   json_decref(whole);
   json_decref(first);
   json_decref(second);
-  /* A skipped line is a row of NaN, so that rows stay lines. */
+  /* A skipped line is a row of NaN, so that every line has a row. */
   program_must(
       "printf 'w5\\n\\377\\n' | $V embed $T/bert -o $T/v.npy; c=$?; test $(tail -c 256 $T/v.npy | od -An -tf4 -v | "
       "tr -s ' ' '\\n' | grep -c nan) = 64 || exit 9; exit $c",
@@ -186,7 +185,7 @@ static void test_slow_pipe(void **state) {
   }
 }
 
-/* Lines that are at hand share batches, whose number the profile tells: the runs of the encoder's first block. */
+/* Lines that are at hand share batches. The profile shows how many: the runs of the encoder's first block. */
 static void test_batches(void **state) {
   (void)state;
   program_must(
@@ -197,7 +196,7 @@ static void test_batches(void **state) {
       "cat $T/eight | $V translate -m $T/marian -b 4 --num-beams 1 --max-new-tokens 2 --profile 2>&1 "
       "> $T/o | awk '/^encoder.0 /{print $2}'",
       0, "2\n", NULL);
-  /* Generated text is shown as it grows, a prompt at a time, where somebody may be watching: two steps of each. */
+  /* If somebody may be watching, generated text is shown as it grows, one prompt at a time: two steps for each. */
 #define STEPS " 2>&1 | awk '/^decoder.0 /{print $2}'; "
   program_must(
       "g() { $V generate $T/gpt2 --min-new-tokens 2 --max-new-tokens 2 --workers 1 --profile; }; "
@@ -238,7 +237,7 @@ static void test_names_of_files(void **state) {
 
 /* ---- fill-mask --------------------------------------------------------------------------------------------------- */
 
-/* Another mask stays where it is, and columns are counted as a terminal shows them. */
+/* While one mask is filled, the other stays, and columns are counted as a terminal shows them. */
 static void test_masks(void **state) {
   (void)state;
   program_must("$V fill-mask $T/bert 'w5 [MASK] w6 [MASK]' -k 1 --json | sed 's/.*\"text\"://'", 0, NULL, "");
@@ -253,8 +252,8 @@ static void test_masks(void **state) {
       "1\n");
 }
 
-/* Whoever has a batch, and whatever its size, beside lines that are blank or skipped: the same bytes in the order of
- * the lines. Each line draws random numbers of its own. */
+/* The output has the same bytes, in the order of the lines, whichever worker has a batch and whatever its size, also
+ * with lines that are blank or skipped. Each line draws random numbers of its own. */
 static void test_workers(void **state) {
   (void)state;
   program_must(
@@ -267,7 +266,7 @@ static void test_workers(void **state) {
       1, "7\n", "skipped 1 of 7 lines");
 }
 
-/* The same of the other commands, with texts for several batches, and on two devices. */
+/* The same for the other commands, with texts for several batches, and on two devices. */
 static void test_workers_of_commands(void **state) {
   (void)state;
   static const char *const commands[] = {
@@ -299,7 +298,7 @@ static void test_workers_of_commands(void **state) {
       "");
 }
 
-/* An image that cannot be read ends the work: what stands before it is printed, whoever came to it first. */
+/* An image that cannot be read ends the work: results before it are printed, whichever worker reached it first. */
 static void test_workers_end(void **state) {
   (void)state;
   program_must(
@@ -331,6 +330,6 @@ int main(void) {
                                      cmocka_unit_test(test_workers_of_commands),
                                      cmocka_unit_test(test_workers_end),
                                      cmocka_unit_test(test_devices)};
-  setenv("VKF_DEVICE", "ref", 1); /* lines are the same everywhere */
+  setenv("VKF_DEVICE", "ref", 1); /* lines are the same on every device */
   return cmocka_run_group_tests(tests, word_models, program_teardown);
 }

@@ -1,4 +1,4 @@
-/* When the program asks for vectors of 512 bits, that it asks by what the processor says, and the caches of widths. */
+/* When the program asks for vectors of 512 bits, what it knows of the processor, and the cache of each width. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -14,16 +14,16 @@ static void wide_vectors_need_the_processor_and_nobody_against(void **state) {
   assert_int_equal(tool_vector_width(true, NULL, false), 512);
   assert_int_equal(tool_vector_width(false, NULL, false), 0);
   assert_int_equal(tool_vector_width(true, NULL, true), 0);
-  assert_int_equal(tool_vector_width(true, "256", false), 256); /* what stands in the environment stays */
+  assert_int_equal(tool_vector_width(true, "256", false), 256); /* what the environment has stays */
   assert_int_equal(tool_vector_width(false, "128", true), 128);
   assert_int_equal(tool_vector_width(true, "", false), 0);
 }
 
-/* A folder in the one that Mesa would take. */
+/* The cache is a folder in the one that Mesa would take. */
 static void every_width_has_a_cache_of_its_own(void **state) {
   (void)state;
   char parent[32], folder[32];
-  volatile size_t small = 16; /* a number that no compiler warns of */
+  volatile size_t small = 16; /* volatile, so that no compiler warns */
   assert_true(tool_vectors_cache(512, "/m", "/x", "/h", parent, folder, sizeof folder));
   assert_string_equal(parent, "/m");
   assert_string_equal(folder, "/m/lavapipe-512-bits");
@@ -36,7 +36,7 @@ static void every_width_has_a_cache_of_its_own(void **state) {
   assert_false(tool_vectors_cache(512, "/m", NULL, NULL, parent, folder, small));
 }
 
-/* The environment is inherited by the processes that `tune` starts. */
+/* The processes that `tune` starts inherit the environment, so it may already have the folder of a width. */
 static void a_cache_is_put_into_no_other(void **state) {
   (void)state;
   char parent[64], folder[64];
@@ -47,14 +47,14 @@ static void a_cache_is_put_into_no_other(void **state) {
   assert_string_equal(folder, "/m/lavapipe-512-bits/lavapipe-256-bits");
 }
 
-/* /proc is a disk without room, and a folder that is not there has no index. */
+/* /proc stands for a full disk. A folder that does not exist has no index, so it counts as having room. */
 static void a_full_disk_has_no_cache(void **state) {
   (void)state;
   assert_false(tool_cache_has_room("/proc"));
   assert_true(tool_cache_has_room("/nowhere"));
 }
 
-/* The kernel's own list of what the processor has; under qemu-user it is that of another one. */
+/* Compares with the kernel's list of what the processor has; under qemu-user that is another processor's. */
 static void the_processor_is_asked(void **state) {
   (void)state;
   static char line[1 << 14];

@@ -1,5 +1,5 @@
-/* The window of lines: which line a worker gets, in which order results go out, and what becomes of lines that nobody
- * has finished. Source and sink are arrays. */
+/* The window of lines: which line a worker gets, in which order results go out, and what happens to lines that no
+ * worker has finished. Source and sink are arrays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -142,7 +142,7 @@ int tool_session_fail(tool_session *session, vkf_status status, const char *wher
   return TOOL_FAILED;
 }
 
-/* One worker, which fails in the end. */
+/* Runs the job once, for one worker, and then reports a failure. */
 vkf_status tool_crew_run(tool_crew *crew, size_t n, vkf_status (*job)(void *user, vkf_session *session, size_t i),
                          void *user) {
   (void)crew;
@@ -195,7 +195,7 @@ static tool_entry *take_one(tool_window *w) {
   return text.tag;
 }
 
-/* The text of the next line that a worker gets; "" where there is none. */
+/* Returns the text of the next line that a worker gets, or "" if there is none. */
 static const char *taken(tool_window *w) {
   const tool_entry *e = take_one(w);
   return e ? e->text : "";
@@ -227,14 +227,14 @@ static void expect_order(tool_window how, const char *const order[N]) {
   free(w);
 }
 
-/* Decoding is done when the longest line is, so it begins first. */
+/* Decoding ends with the longest line, so that one begins first. */
 static void test_the_longest_line_is_taken_first(void **state) {
   (void)state;
   static const char *const order[N] = {"eeeee", "dddd", "ccc", "bb", "a"};
   expect_order((tool_window){.capacity = 8}, order);
 }
 
-/* Whoever takes several lines at once gets long and short ones, and so does who comes later. */
+/* A worker that takes several lines at once gets long and short ones, and so does one that comes later. */
 static void test_lengths_are_mixed(void **state) {
   (void)state;
   static const char *const order[N] = {"eeeee", "a", "dddd", "bb", "ccc"};
@@ -304,7 +304,7 @@ static vkf_status do_some(void *user, vkf_session *session, const vkf_text_queue
   return VKF_OK;
 }
 
-/* A failure of the first worker is one only where lines are left. */
+/* A failure of the first worker counts only if lines are left. */
 static void test_a_worker_fails_when_all_is_done(void **state) {
   (void)state;
   for (n_to_do = N - 1; n_to_do <= N; n_to_do++) {
@@ -326,7 +326,7 @@ static void test_blank_lines_are_worked_on_where_that_is_asked_for(void **state)
   }
 }
 
-/* A line that takes long: a terminal is told of its tokens once a second, until what it gives is printed. */
+/* If a line takes long, a terminal shows the number of its tokens once a second, until its result is printed. */
 static void test_steps_of_a_long_line_are_shown(void **state) {
   (void)state;
   tool_window *w = open_window((tool_window){.capacity = 4}, lines, 1);

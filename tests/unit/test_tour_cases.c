@@ -25,7 +25,7 @@ static int teardown(void **state) {
   return env.live_bytes != 0;
 }
 
-/* NULL: there is none. */
+/* Returns NULL if there is none. */
 static const char *text_of(vkf_file_value object, const char *key) {
   const char *text = NULL;
   vkf_file_value value = vkf_file_json_member(object, key);
@@ -41,7 +41,7 @@ static vkf_file_value topics(void) {
   return vkf_file_json_member(vkf_file_json_root(file), "topics");
 }
 
-/* Inputs say what they are, results of ops and views that are shown how they came. */
+/* Inputs must have a text, results of ops and views that are shown an equation. */
 static void names_are_explained(void **state) {
   (void)state;
   size_t n = 0;
@@ -66,7 +66,7 @@ static void assert_not_repeated(const char *topic, const char *first, const char
   if (strncasecmp(first, second, strlen(first)) == 0) fail_msg("%s: '%s' and again '%s'", topic, first, second);
 }
 
-/* "== NAME: TITLE" and the text below. */
+/* A heading is "== NAME: TITLE". The title must not begin with the name, nor the text below with the title. */
 static void headings_do_not_stammer(void **state) {
   (void)state;
   assert_true(vkf_file_json_count(topics()) > 20);

@@ -1,4 +1,4 @@
-/* What the list of checks makes of facts, on invented devices: what is tried, and what is gone after a failure. */
+/* The list of checks on invented devices: what is tried for their facts, and what a failed check removes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "kern/kern.h"
 #include "support/problems.h"
 
-/* It has everything. */
+/* Returns a GPU that has everything. */
 static vkf_caps a_gpu(void) {
   return (vkf_caps){.kind = VKF_DEVICE_DISCRETE,
                     .max_storage_range_bytes = 1u << 30,
@@ -88,7 +88,7 @@ static void what_is_not_tried_says_why(void **state) {
   assert_non_null(strstr(vkf_tune_check_not_done(VKF_CHECK_OF_SHUFFLE, &caps, vkf_kern_spirv_table), "subgroups"));
 }
 
-/* Shared memory is tried whole, by as many invocations as a kernel may have. */
+/* All of the shared memory is tried, by as many invocations as a kernel may have. */
 static void trials_follow_the_facts(void **state) {
   (void)state;
   vkf_check_trial trials[VKF_MAX_TRIALS];
@@ -112,7 +112,7 @@ static void trials_follow_the_facts(void **state) {
   assert_int_equal(trials[4].workgroup, 32);
 }
 
-/* The words of a matrix product are those of the sum that they stand for, whatever its shape. */
+/* The expected words of a matrix product are the sums of what the given words stand for, whatever its shape. */
 static void matrix_words_are_a_product(void **state) {
   (void)state;
   vkf_check_trial trials[VKF_MAX_TRIALS];
@@ -144,7 +144,8 @@ static void matrix_words_are_a_product(void **state) {
 
 /* ---- after a failure --------------------------------------------------------------------------------------------- */
 
-/* Without the check no fitting kernel of the problem has the need, and the reason names the check. */
+/* Checks that, once the check has failed, exactly the kernels with the need no longer fit, and the reason names the
+ * check. */
 static void expect_gone(vkf_check check, const vkf_problem *problem, uint32_t need, const char *words) {
   vkf_caps before = a_gpu(), after = before;
   char why[256];

@@ -1,4 +1,4 @@
-/* The file of compiled kernels: whole or not used; and whose bytes a driver is given. */
+/* The file of compiled kernels: it is used only if it is whole, and a driver is given only bytes that it wrote. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@ static void a_file_is_whole_or_not_used(void **state) {
     assert_null(vkf_tune_compiled_unwrap(file, cut, &n));
     assert_int_equal(n, 0);
   }
-  for (size_t i = 0; i < n_file; i++) { /* one bit, wherever it is */
+  for (size_t i = 0; i < n_file; i++) { /* one flipped bit */
     file[i] ^= 4;
     assert_null(vkf_tune_compiled_unwrap(file, n_file, &n));
     file[i] ^= 4;
@@ -44,7 +44,7 @@ static void a_driver_gets_what_it_wrote_itself(void **state) {
   assert_true(vkf_gpu_pipeline_cache_fits(&caps, words, 32));
   assert_false(vkf_gpu_pipeline_cache_fits(&caps, words, 31));
   assert_false(vkf_gpu_pipeline_cache_fits(&caps, NULL, 0));
-  for (size_t i = 0; i < 8; i++) { /* version, vendor, device, UUID; and a header that ends behind the bytes */
+  for (size_t i = 0; i < 8; i++) { /* version, vendor, device, UUID; and a header longer than the bytes */
     const uint32_t kept = words[i];
     words[i] = i ? kept ^ 1 : sizeof words + 1;
     assert_false(vkf_gpu_pipeline_cache_fits(&caps, words, sizeof words));

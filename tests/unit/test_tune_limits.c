@@ -1,4 +1,4 @@
-/* Limits of a smaller device: what Vulkan promises of every device is not taken away. */
+/* Limits of a smaller device: they cannot go below what Vulkan promises of every device. Also: classes of devices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static vkf_status apply(const char *json, vkf_caps *caps) {
   return st;
 }
 
-/* The table "Required Limits" of Vulkan 1.1; by one less each is refused. */
+/* The table "Required Limits" of Vulkan 1.1: one less than a limit is refused. */
 static void promises_are_kept(void **state) {
   (void)state;
   static const struct {
@@ -108,7 +108,7 @@ static vkf_caps large(void) {
                     .timestamps = true};
 }
 
-/* A device that has more than each of them has just what docs/devices.md says. */
+/* A device that exceeds each class gets exactly what docs/devices.md says. */
 static void classes_are_as_their_drivers_report(void **state) {
   (void)state;
   static const struct {
@@ -148,7 +148,8 @@ static void classes_are_as_their_drivers_report(void **state) {
   }
 }
 
-/* Sizes outside the limits go; a device that has no other, or chooses itself, loses the operations. */
+/* Sizes of subgroups outside the limits are removed. A device that has no other, or chooses the size itself, loses the
+ * operations. */
 static void subgroups_are_within_their_limits(void **state) {
   (void)state;
   static const struct {
@@ -176,7 +177,7 @@ static void subgroups_are_within_their_limits(void **state) {
   }
 }
 
-/* Whatever asks for the kind of a device takes it for a GPU; none of them becomes a CPU. */
+/* Under the limits of a GPU, a CPU counts as a GPU of unknown kind. No limits turn a GPU into a CPU. */
 static void a_cpu_passes_for_a_gpu(void **state) {
   (void)state;
   static const struct {

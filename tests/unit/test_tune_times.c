@@ -1,4 +1,4 @@
-/* Timing in turns: how often each contestant runs, which runs count, and who is given up. */
+/* Timing in turns: how often each candidate runs, which runs count, and which candidates are given up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ static void warm_runs_do_not_count(void **state) {
   assert_int_equal(rows[2].n_runs, VKF_TIMES_MIN);
 }
 
-/* An idle GPU needs a while to raise its clock: all warm up together for 3 ms, a third each. */
+/* An idle GPU needs a while to raise its clock, so all warm up for 3 ms together, each for a third of it. */
 static void devices_warm_up(void **state) {
   (void)state;
   clock c = {.ns = {1e4, 1e5, 1e7}};
@@ -58,7 +58,7 @@ static void devices_warm_up(void **state) {
   assert_int_equal(rows[0].n_runs, 100);
 }
 
-/* 1 to 20 ms in an order of their own. */
+/* Times of 1 to 20 ms in a mixed order. */
 static void figures_of_uneven_times(void **state) {
   (void)state;
   vkf_env env;

@@ -1,4 +1,4 @@
-/* Tuned times in files and in the cache folder: keys, which times count, what is not trusted, and who wins of two. */
+/* Tuned times in files and in the cache folder: keys, which times count, what is not trusted, which of two is kept. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -190,7 +190,7 @@ static void findings_belong_to_one_device(void **state) {
   vkf_tune_file_init(&again, &env);
   assert_int_equal(vkf_tune_file_check(&file, &gpu, &fine), VKF_OK);
   assert_int_equal(vkf_tune_file_check(&file, &gpu, &good), VKF_OK);
-  assert_int_equal(vkf_tune_file_check(&file, &gpu, &bad), VKF_OK); /* the later finding */
+  assert_int_equal(vkf_tune_file_check(&file, &gpu, &bad), VKF_OK); /* the later finding counts */
   add(&file, &cpu, "norm:1,2", "norm-row-64", 5, false);
   assert_int_equal(vkf_tune_file_print(&file, &text), VKF_OK);
   assert_int_equal(vkf_tune_file_parse(&again, "it", text.data, text.size), VKF_OK);
@@ -246,7 +246,7 @@ static void later_formats_are_told_apart(void **state) {
   vkf_tune_file_finish(&file);
 }
 
-/* device > architecture > probe > vendor, an op at a time. */
+/* device > architecture > probe > vendor, for each op on its own. */
 static void the_best_source_counts(void **state) {
   (void)state;
   const char *const problem = "norm:8,64", *const kernel = "norm-row-64";
@@ -276,7 +276,7 @@ static void the_best_source_counts(void **state) {
     vkf_tuned tuned;
     vkf_arena_init(&arena, &env);
     add(&file, sources[i].key, problem, kernel, sources[i].ns, sources[i].probed);
-    for (int reproducible = 0; reproducible < 2; reproducible++) { /* for want of times of its own */
+    for (int reproducible = 0; reproducible < 2; reproducible++) { /* the mode has no times of its own */
       assert_int_equal(vkf_tune_resolve(&file, &own, &caps, reproducible, &arena, &tuned), VKF_OK);
       assert_int_equal(tuned.n_times, sources[i].from != NULL);
       if (!sources[i].from) continue;
@@ -291,7 +291,7 @@ static void the_best_source_counts(void **state) {
     vkf_tuned_entry e = entry(problem, kernel, 7, false);
     e.reproducible = true;
     vkf_arena_init(&arena, &env);
-    assert_int_equal(vkf_tune_file_add(&file, &own, &e), VKF_OK); /* in the place of no other */
+    assert_int_equal(vkf_tune_file_add(&file, &own, &e), VKF_OK); /* it replaces no other */
     assert_int_equal(vkf_tune_resolve(&file, &own, &caps, reproducible, &arena, &tuned), VKF_OK);
     assert_int_equal(tuned.n_times, 1);
     assert_true(tuned.times[0].ns == (reproducible ? 7 : 6));
@@ -344,7 +344,7 @@ static void the_folder_is_made_and_its_files_replaced(void **state) {
   remove_cache();
 }
 
-/* A limit on the sizes of files stands for a disk without room. */
+/* A limit on the sizes of files stands for a full disk. */
 static void why_times_are_not_kept_is_known(void **state) {
   (void)state;
   make_cache();
