@@ -72,7 +72,7 @@ typedef struct change {
   const char *transpose; /* this one gets its two extents swapped, or a 1 in front */
   const char *retype;    /* this one becomes I32 */
   const char *from, *to; /* `from` is also written under the name `to` */
-  bool moved;            /* and not under its own */
+  bool moved;            /* and not under its own name */
 } change;
 
 static void put_tensors(const char *golden, const change *c) {

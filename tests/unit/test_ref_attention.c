@@ -136,7 +136,7 @@ static void ancestry_equals_moved_caches(void **state) {
   assert_string_equal(env.message, "node a: ancestor 6 of row 1, expected 0 to 5");
 }
 
-/* A head has the same bits alone as among others. */
+/* A head gives the same bits alone as among others. */
 static void heads_do_not_see_each_other(void **state) {
   (void)state;
   float all[R * T][H * V], one[R * T][V];

@@ -39,7 +39,7 @@ static void move_inputs(const vkf_case_run *run, double part, moved *m) {
       memcpy(value, s->data, n * 4);
     memcpy(there, value, n * 4);
     for (uint64_t k = 0; s->dtype == VKF_F32 && k < n; k++) {
-      if (!isfinite(value[k])) continue; /* what no op reads, and keys that are taken out */
+      if (!isfinite(value[k])) continue; /* elements that no op reads, and masked keys */
       there[k] = (float)((double)value[k] * (1 + part * (2 * vkf_rng_unit(31, i, k) - 1)));
       error[k] = nextafterf(fabsf(there[k] - value[k]), INFINITY);
     }

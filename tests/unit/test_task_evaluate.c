@@ -19,7 +19,7 @@ static void count(const char *const *texts, size_t n_references, vkf_bleu_counts
   vkf_task_evaluator_finish(&e);
 }
 
-/* If two references are equally near in length, the shorter one counts, wherever it stands. */
+/* If two references are equally near in length, the shorter one counts, whichever comes first. */
 static void the_shorter_of_near_references_counts(void **state) {
   vkf_bleu_counts bleu;
   vkf_chrf_counts chrf;

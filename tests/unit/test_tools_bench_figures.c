@@ -1,4 +1,4 @@
-/* What bench computes from times, here invented ones: the median and the spread, roofs and shares of them. */
+/* What bench computes from times: the median and the spread, roofs and shares of them. The times are invented. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

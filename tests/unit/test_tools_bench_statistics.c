@@ -1,4 +1,5 @@
-/* What a driver reports about a kernel, here invented numbers, as `vkformer bench` prints it and keeps it as JSON. */
+/* What a driver reports about a kernel, as `vkformer bench` prints it and keeps it as JSON. The numbers are invented.
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

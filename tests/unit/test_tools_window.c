@@ -17,7 +17,7 @@
 
 static const char *const *given; /* the lines of the source [n_given], */
 static size_t n_given, n_there;  /* of which n_there have come */
-static char out[200];            /* what went out */
+static char out[200];            /* what the sink got */
 
 int tool_source_next(tool_source *s, const char **line, size_t *size) {
   *line = s->n_lines < n_there ? given[s->n_lines] : NULL;
