@@ -171,8 +171,7 @@ static void rope_in_float_is_within_its_bound(void **state) {
 
 /* ---- relative bias ----------------------------------------------------------------------------------------------- */
 
-/* Each head has a bias for each distance. Attention takes that of a key's distance or, beyond an end, that of the end.
- * */
+/* Each head has a bias for each distance. Attention takes that of a key's distance; beyond an end, that of the end. */
 static void bias_is_that_of_the_distance(void **state) {
   (void)state;
   enum { KEYS = 9, HEADS = 2, BUCKETS = 6, BEFORE = 3, AFTER = 2, N = BEFORE + 1 + AFTER };

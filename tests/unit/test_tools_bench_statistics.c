@@ -1,5 +1,4 @@
-/* What a driver reports about a kernel, as `vkformer bench` prints it and keeps it as JSON. The numbers are invented.
- * */
+/* What a driver reports about a kernel, as `vkformer bench` prints it and keeps it as JSON, with made-up numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
