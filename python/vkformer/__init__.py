@@ -52,7 +52,7 @@ class Error(Exception):
 
 
 class Device(NamedTuple):
-    """What there is to compute on; `index` or `alias` selects it."""
+    """A device to compute on; `index` or `alias` selects it."""
 
     index: int  # type: ignore[assignment]
     name: str
@@ -62,7 +62,7 @@ class Device(NamedTuple):
 
 
 class Score(NamedTuple):
-    """How probable a target is: the logarithm, and that of each of its tokens, the end included."""
+    """The log-probability of a target, `score`, and that of each of its tokens, the end included."""
 
     score: float
     ids: List[int]
@@ -70,7 +70,7 @@ class Score(NamedTuple):
 
 
 def version() -> str:
-    """The version of the library that was loaded."""
+    """Returns the version of the library that was loaded."""
     return _lib.vkf_version().decode()
 
 
@@ -87,7 +87,7 @@ def _encoded(text: str, where: str = "") -> bytes:
 
 
 def _each(name: str, values: Any, expected: str) -> List[Any]:
-    """What is in a list. Tables and dicts would give the names of their columns."""
+    """Returns the items of a list. Refuses tables and dicts, which would give the names of their columns."""
     try:
         found = None if isinstance(values, collections.abc.Mapping) or hasattr(values, "columns") else iter(values)
     except TypeError:
@@ -106,7 +106,7 @@ def _optional(text: Optional[str], where: str = "") -> Optional[bytes]:
 
 
 def _named(kinds: Any, name: str, word: Any) -> Any:
-    """The member of an enum that `word` names."""
+    """Returns the member of an enum that `word` names."""
     if not isinstance(word, str) or word.upper() not in kinds.__members__:
         raise ValueError(f"{name}: expected {', '.join(kinds.__members__).lower()}, found {word!r}")
     return kinds[word.upper()]
@@ -120,7 +120,7 @@ def _whole(name: str, value: Any) -> int:
 
 
 def _size(name: str, value: Any) -> int:
-    """A size_t; ctypes would take the last bits of another number."""
+    """Checks that a number fits into size_t. ctypes would take the last bits of another one."""
     number, most = _whole(name, value), ctypes.c_size_t(-1).value
     if not 0 <= number <= most:
         raise ValueError(f"{name}: expected 0 to {most}, found {number}")
@@ -133,7 +133,7 @@ def _text_list(texts: Sequence[str], name: str = "texts") -> ctypes.Array:
 
 
 def _listed_beside(name: str, values: Any, n: int) -> List[Any]:
-    """A value for each of n texts."""
+    """Returns a list with one value for each of n texts."""
     found = _listed(values, name)
     if len(found) != n:
         raise ValueError(f"{name}: expected {n}, one for each text, found {len(found)}")
@@ -166,7 +166,7 @@ class _Context:
 
 
 def devices(icd_files: Union[_Path, Iterable[_Path]] = ()) -> List[Device]:
-    """The devices to compute on. The last one is "ref", the scalar path, which needs no Vulkan."""
+    """Returns the devices to compute on. The last one is "ref", the scalar path, which needs no Vulkan."""
     n, found = ctypes.c_size_t(), []
     with contextlib.closing(_Context(icd_files)) as context:
         context.check(_lib.vkf_context_list_devices(context.handle, ctypes.byref(n)))
@@ -199,7 +199,7 @@ def _nested(flat: Sequence[Any], shape: Sequence[int]) -> Any:
 
 
 def _from_array(array: c.Array) -> Any:
-    """A copy, as numpy or nested lists have it."""
+    """Copies an array into one of numpy, or into nested lists."""
     letter, name = _TYPES[c.Dtype(array.dtype)]
     shape = list(array.shape[: array.rank])
     n = 1
@@ -235,7 +235,7 @@ def _int32s(name: str, values: Sequence[int]) -> ctypes.Array:
 
 
 def _plain(value: Any) -> Any:
-    """Nested lists of Python's numbers, also where arrays or numbers of numpy are in them."""
+    """Turns arrays and numbers of numpy, also those in lists, into nested lists of Python's numbers."""
     if isinstance(value, (list, tuple, range)):
         return [_plain(x) for x in value]
     if isinstance(value, dict) and any(isinstance(key, tuple) for key in value):  # transformers' sequence_bias
@@ -258,9 +258,9 @@ def _config(generation: Dict[str, Any]) -> Optional[bytes]:
 
 
 def _floats(value: Any) -> Optional[memoryview]:
-    """The numbers of an array of floats, if it gives them at once: lists take a tenth of a second for each image."""
+    """Returns the numbers of an array of floats, else None. By lists they take a tenth of a second for each image."""
     try:
-        if numpy is not None and hasattr(value, "__array__"):  # torch's have it, too; some of them raise there
+        if numpy is not None and hasattr(value, "__array__"):  # so have torch's; some of them raise here
             array = numpy.asarray(value)
             with numpy.errstate(over="ignore"):
                 value = array.astype("float32") if array.dtype.kind == "f" else None
@@ -271,7 +271,7 @@ def _floats(value: Any) -> Optional[memoryview]:
 
 
 def _to_array(name: str, value: Any) -> Tuple[c.Array, Any]:
-    """The array, and what keeps its data alive."""
+    """Returns the array, and an object that keeps its data alive."""
     view = _floats(value)
     value = _plain(value) if view is None else value
     shape = _shape_of(value) if view is None else list(view.shape or ())
@@ -321,7 +321,7 @@ class _Result:
 
 
 def _scores(arrays: Dict[str, Any], n: int, n_texts: int) -> List[Optional[float]]:
-    """The score of each of n translations; None: its text was split or skipped."""
+    """Returns the score of each of n translations; None: its text was split or skipped."""
     rows: Dict[int, List[float]] = {}
     for text, score in zip(arrays["texts"], arrays["sequences_scores"]):
         rows.setdefault(int(text), []).append(float(score))
@@ -330,13 +330,13 @@ def _scores(arrays: Dict[str, Any], n: int, n_texts: int) -> List[Optional[float
 
 
 def _grouped(texts: List[Any], n: int) -> Sequence[Any]:
-    """What n texts gave: a text for each, or a list of texts for each."""
+    """Groups the results of n texts: a text for each, or a list of texts for each."""
     each = len(texts) // n
     return texts if each == 1 else [texts[i : i + each] for i in range(0, len(texts), each)]
 
 
 class _Opened:
-    """What closes its handles when it goes: a copy would close those of the original."""
+    """Closes its handles when it is deleted. It cannot be copied: a copy would close those of the original."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(
@@ -350,7 +350,7 @@ class _Opened:
 
 
 class _CtrlC:
-    """Ctrl-C during a session's call is noted, stops the call and is raised at its end.
+    """Notes Ctrl-C during a session's call, stops the call and raises KeyboardInterrupt at its end.
 
     Python would raise it where a callback begins, before any `try` there, and ctypes would lose it. What handlers of
     other signals raise there is kept and raised, too.
@@ -365,7 +365,7 @@ class _CtrlC:
 
     @contextlib.contextmanager
     def during(self) -> Iterator[None]:
-        """Around a call. One beside another, or within its callback, changes nothing: the library refuses it."""
+        """Wraps a call. Does nothing for a second one beside it or in its callback, which the library refuses."""
         if not self._runs.acquire(blocking=False):
             yield
             return
@@ -443,7 +443,7 @@ class Model(_Opened):
         )
 
     def session(self) -> "Session":
-        """A new session of this model."""
+        """Makes a session of this model."""
         return Session(self)
 
     @property
@@ -459,7 +459,7 @@ class Model(_Opened):
         return facts
 
     def attention(self, kind: str = "encoder", layer: int = 0) -> Dict[str, Any]:
-        """How a layer makes weights of queries and keys: the facts of vkf_attention_info, by their names there.
+        """How a layer computes attention weights: the facts of vkf_attention_info, by their names there.
 
         kind: "encoder", "decoder" or "cross". layer: counted from 0.
         """
@@ -479,7 +479,7 @@ class Model(_Opened):
         return found.contents.name.decode()
 
     def close(self) -> None:
-        """Closes the model and its sessions; what is closed stays closed."""
+        """Closes the model and its sessions. A second call does nothing."""
         if not hasattr(self, "_sessions"):
             return
         for session in list(self._sessions):
@@ -537,10 +537,10 @@ class Session(_Opened):
         self._ctrl_c.asked = True
 
     def close(self) -> None:
-        """Frees its memory; what is closed stays closed."""
+        """Frees the session's memory. A second call does nothing."""
         if getattr(self, "_handle", None):
             _lib.vkf_session_destroy(ctypes.byref(self._handle))
-            if not self._handle:  # else a callback of the session asks
+            if not self._handle:  # else a callback of this session called close()
                 self._model._sessions.remove(self._handle)
 
     def __enter__(self) -> "Session":
@@ -565,16 +565,16 @@ class Session(_Opened):
         scores: bool = False,
         **generation: Any,
     ) -> Any:
-        """The translation of a text, or a list of them for a list of texts.
+        """Returns the translation of a text, or a list of them for a list of texts.
 
         With num_return_sequences each text has a list of translations, as from pipelines of transformers: the best
-        first, with do_sample as they are drawn.
+        first, or with do_sample in the order in which they are drawn.
         long_texts: "refuse", "truncate" or "split" a text that has more tokens than the model has positions.
-        target_prefixes: what the translation of each text begins with (None: anything), forced, or with
-        prefix_bias_beta preferred. force_words: words that every translation has, with beams. replace_unknowns: in the
-        place of an unknown token comes the word of the text at which it looks most. skip_refused: a text that is
-        refused, also an empty one, has the translation "" and fails no others. scores: each translation is a pair of
-        text and score; the score is None where the text was split or skipped.
+        target_prefixes: how the translation of each text must begin (None: with anything); prefix_bias_beta makes this
+        a preference. force_words: words that every translation must have; needs beams. replace_unknowns: replaces an
+        unknown token by the word of the text that it attends to most. skip_refused: a text that is refused, also an
+        empty one, has the translation "", and the others are translated. scores: each translation is a pair of text and
+        score; the score is None if the text was split or skipped.
         """
         many, words = _listed(texts), _listed(force_words, "force_words")
         if not many:
@@ -607,7 +607,7 @@ class Session(_Opened):
         return grouped[0] if isinstance(texts, str) else grouped
 
     def score(self, sources: _Texts, targets: _Texts, **generation: Any) -> Any:
-        """How probable the model finds a translation, a Score, or a list of them for a list of texts."""
+        """Returns how probable the model finds a translation: a Score, or a list of them for a list of texts."""
         many = _listed(sources, "sources")
         given = _text_list(_listed_beside("targets", targets, len(many)), "targets")
         if not many:
@@ -660,11 +660,11 @@ class Session(_Opened):
             return result.texts()
 
     def generate(self, prompts: _Texts, stops: _Texts = (), on_text: Any = None, **generation: Any) -> Any:
-        """What follows a prompt, or a list for a list of prompts (an encoder-decoder answers them).
+        """Returns the text that follows a prompt, or a list for a list of prompts (an encoder-decoder answers them).
 
         stops: the text ends before this one, or the first of these. on_text(prompt, piece) is called as texts grow,
-        with the index of the prompt, but not with beams or several sequences; something true as its result stops. With
-        num_return_sequences each prompt has a list of texts.
+        with the index of the prompt, but not with beams or several sequences; if it returns something true, the call
+        stops. With num_return_sequences each prompt has a list of texts.
         """
         many = _listed(prompts, "prompts")
         if not many:
@@ -673,7 +673,7 @@ class Session(_Opened):
         return found[0] if isinstance(prompts, str) else found
 
     def stream(self, prompt: str, stops: _Texts = (), **generation: Any) -> Iterator[str]:
-        """The pieces of the text that follows a prompt, as they come. Leaving the loop early stops the generation.
+        """Yields pieces of the text that follows a prompt, as they come. Leaving the loop early stops the generation.
 
         Beams, or several sequences, have no pieces: whole texts come at the end.
         """
@@ -709,13 +709,13 @@ class Session(_Opened):
                 yield piece
         finally:
             stopped.set()
-            if not sys.is_finalizing():  # else the thread runs no more
+            if not sys.is_finalizing():  # else the thread no longer runs
                 self._ctrl_c.came = thread.is_alive()
                 thread.join()
                 self._ctrl_c.came = False
 
     def embed(self, texts: _Texts, pooling: str = "folder", normalize: bool = False) -> Any:
-        """The vector of a text, or the vectors [n][width] of a list. pooling: folder, mean, cls, max, last,
+        """Returns the vector of a text, or the vectors [n][width] of a list. pooling: folder, mean, cls, max, last,
         weighted_mean or mean_sqrt_len."""
         many = _listed(texts)
         if not many:
@@ -737,11 +737,12 @@ class Session(_Opened):
         hypothesis_template: Optional[str] = None,
         multi_label: bool = False,
     ) -> Any:
-        """Labels and scores of a text, best first, or a list of them. top_k: so many labels; 0 or None: all.
+        """Returns labels and scores of a text, best first, or a list of them. top_k: how many labels; 0 or None: all.
 
-        text_pairs: of each text the second one that belongs to it, for models of pairs (a premise and a hypothesis).
-        candidate_labels: names to choose among, with a model of inference. It is asked hypothesis_template, with {}
-        where the name comes (None: "This example is {}."). multi_label: any number of them may fit.
+        text_pairs: the second text of each pair, for models of pairs (a premise and a hypothesis).
+        candidate_labels: names to choose among, with a model of natural language inference. It judges
+        hypothesis_template with the name in place of {} (None: "This example is {}."). multi_label: any number of
+        names may fit.
         A model that labels words gives (word, label, score) for each word of all texts.
         """
         many = _listed(texts)
@@ -774,15 +775,15 @@ class Session(_Opened):
     def run(
         self, *, hidden_states: bool = False, attentions: bool = False, projections: bool = False, **inputs: Any
     ) -> Dict[str, Any]:
-        """One forward pass on arrays (input_ids=[[...]], attention_mask=..., decoder_input_ids=..., pixel_values=...).
+        """A forward pass on arrays (input_ids=[[...]], attention_mask=..., decoder_input_ids=..., pixel_values=...).
 
-        They are arrays of numpy or torch, or nested lists; None: as if it were not given. What a tokenizer of
-        transformers gives is taken as run(**tokenizer(texts, padding=True), decoder_input_ids=...).
+        They are arrays of numpy or torch, or nested lists; None: as if it were not given. It takes what a tokenizer of
+        transformers returns: run(**tokenizer(texts, padding=True), decoder_input_ids=...).
         The outputs have the names and shapes that transformers gives them. projections: also the queries, keys and
         values of each attention, side by side, and the bias of its scores if it has one: "projections.N" of a model
         with one stack, else "encoder_projections.N", "decoder_projections.N", "cross_queries.N",
-        "cross_keys_values.N"; "encoder_position_bias", "decoder_position_bias" (with ".N" where each layer has its
-        own; "position_bias" of an encoder alone). Model.attention() says how the weights are made of them.
+        "cross_keys_values.N"; "encoder_position_bias", "decoder_position_bias" (with ".N" if each layer has its own;
+        "position_bias" of an encoder alone). Model.attention() says how the attention weights are made of them.
         """
         made = [_to_array(name, value) for name, value in inputs.items() if value is not None]
         arrays = (c.Array * max(len(made), 1))(*[array for array, _ in made])
@@ -794,7 +795,7 @@ class Session(_Opened):
             return result.arrays()
 
     def encode(self, text: str, special_tokens: bool = True) -> List[int]:
-        """The ids of a text."""
+        """Returns the ids of a text."""
         params = c.EncodeParams(no_special_tokens=not special_tokens)
         with _Result() as result:
             tokenizer = _lib.vkf_session_tokenizer(self._handle)
@@ -804,7 +805,7 @@ class Session(_Opened):
             return [int(i) for i in result.arrays()["ids"]]
 
     def decode(self, ids: Iterable[int], special_tokens: bool = False) -> str:
-        """The text of ids."""
+        """Returns the text of ids."""
         params = c.DecodeParams(keep_special_tokens=special_tokens)
         found = _each("ids", ids, "a list of ids")
         given = _int32s("ids", [_whole("ids", i) for i in found])

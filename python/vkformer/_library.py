@@ -1,6 +1,6 @@
-"""The C interface of libvkformer, as ctypes sees it: enums, structs, functions.
+"""The C interface of libvkformer for ctypes: enums, structs, functions.
 
-What is written here is in include/vkformer/*.h as well; tests/python/layout.py makes the C compiler compare them.
+It repeats include/vkformer/*.h; tests/python/layout.py makes the C compiler compare them.
 """
 
 import ctypes
@@ -90,7 +90,7 @@ class Pooling(enum.IntEnum):
     MEAN_SQRT_LEN = 6
 
 
-# Python's name, C's name, and what each enumerator begins with in C.
+# Python's name, C's name, and the prefix of the enumerators in C.
 ENUMS = (
     (Status, "vkf_status", "VKF_"),
     (LogLevel, "vkf_log_level", "VKF_LOG_"),
@@ -350,7 +350,7 @@ STRUCTS = (
 
 _P = c_void_p
 _TEXTS = POINTER(c_char_p)
-# name: what it returns, and its arguments. Handles are c_void_p; a Status is an int.
+# name: its result and its arguments. Handles are c_void_p; a Status is an int.
 FUNCTIONS = {
     "vkf_version": (c_char_p, []),
     "vkf_status_name": (c_char_p, [c_int]),
@@ -387,7 +387,7 @@ FUNCTIONS = {
 
 
 def load() -> ctypes.CDLL:
-    """Opens libvkformer: VKFORMER_LIBRARY, else beside this package, else where the system has it."""
+    """Opens libvkformer: VKFORMER_LIBRARY, else the one in this package, else the system's."""
     here = os.path.dirname(os.path.abspath(__file__))
     named = os.environ.get("VKFORMER_LIBRARY")
     tried = [named] if named else [os.path.join(here, "libvkformer.so"), "libvkformer.so.0.1", "libvkformer.so"]
