@@ -1,7 +1,6 @@
-/* Every node of every model's plans against the scalar path, each fed the inputs that the device had: the golden
- * folders and the shipped model, full pass and cached step. err/bound over 1 is a fault of that block. Models of random
- * weights whose sums or rows are longer than the loops of lavapipe 22 may be when a turn takes one element.
- */
+/* Compares every node of every model's plans with the scalar path, which gets the inputs that the device had: the
+ * golden folders and the shipped model, full pass and cached step. err/bound over 1 is a fault of that block. Also
+ * models of random weights whose sums or rows are so long that lavapipe 22 would end a loop with one element a turn. */
 #include <math.h>
 #include <unistd.h>
 
@@ -13,11 +12,11 @@
 typedef struct rows {
   const char *model;
   size_t n, n_nodes;
-  bool same_chain; /* both chains round at the same places: their distance is that of float32 sums */
+  bool same_chain; /* both chains round at the same places: they differ only by float32 sums */
 } rows;
 
-/* As far from each other as two right float32 computations of these small models may be: 2.3e-6 was the largest on
- * lavapipe on 22 November 2026. */
+/* How far two right float32 computations of these small models may differ: 2.3e-6 was the largest on lavapipe on 22
+ * November 2026. */
 #define DRIFT 1e-5
 
 static void on_row(void *user, const vkf_validate_row *row) {
@@ -67,8 +66,8 @@ static void test_the_shipped_model(void **state) {
   validate(*state, VKF_SOURCE_DIR "/models/en-es");
 }
 
-/* Stored in fewer bits: the scalar path has the same weights, so bounds and drift are those of float32 sums. A cache in
- * f16 rounds once more, as q8 does with activations, and numbers near a middle fall to either side. */
+/* Weights in fewer bits: the scalar path has the same ones, so bounds and drift are those of float32 sums. A cache in
+ * f16 rounds once more, as q8 rounds activations; then numbers near a middle may be rounded either way. */
 static void test_storage_formats(void **state) {
   static const vkf_model_params params[] = {
       {VKF_MODEL_PARAMS_INIT, .weights = VKF_STORAGE_F16},
@@ -87,7 +86,7 @@ static void test_storage_formats(void **state) {
 
 /* ---- long sums and rows ------------------------------------------------------------------------------------------ */
 
-/* A folder of random weights for a configuration; its path is put into `folder`. */
+/* Makes a folder of random weights for a configuration and puts its path into `folder`. */
 static void make_model(driver *d, const char *config, char folder[64]) {
   char path[96];
   snprintf(folder, 64, "/tmp/vkformer-blocks-XXXXXX");
@@ -109,8 +108,8 @@ static void remove_model(const char *folder) {
   assert_int_equal(rmdir(folder), 0);
 }
 
-/* A product that is left out of 65,537 is over the bound in one of two sums, and there are hundreds; the drift of both
- * chains is judged, too. */
+/* If one of 65,537 products is left out, every second sum is over its bound, and there are hundreds. The drift of both
+ * chains is checked, too. */
 static void test_a_wide_feed_forward(void **state) {
   char folder[64];
   make_model(*state,
@@ -155,10 +154,10 @@ static void test_a_thousand_tokens(void **state) {
   remove_model(folder);
 }
 
-/* ---- what was left out ------------------------------------------------------------------------------------------- */
+/* ---- what is left out ------------------------------------------------------------------------------------------- */
 
 typedef struct kernel_rows {
-  uint32_t n, n_all; /* of those that were left out: in every format */
+  uint32_t n, n_all; /* n_all: those that were left out in every format */
   char why[256];
 } kernel_rows;
 

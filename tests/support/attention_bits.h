@@ -1,6 +1,5 @@
-/* For the tests that compare bits of attention: what a program of one node computes, and loops over all variants of
- * order class ascending and over the scalar path in both its modes.
- */
+/* For tests that compare bits of attention: the result of a program of one node, and loops over all variants of order
+ * class ascending and over the scalar path in both its modes. */
 #ifndef VKF_TESTS_SUPPORT_ATTENTION_BITS_H
 #define VKF_TESTS_SUPPORT_ATTENTION_BITS_H
 
@@ -10,18 +9,18 @@
 #include "support/driver.h"
 #include "support/half.h"
 
-/* The data of an input; NULL: it is absent. */
+/* Returns the data of an input; NULL: it is absent. */
 static inline void *data_of(const vkf_case_run *run, uint32_t input) {
   const uint32_t slot = run->plan.nodes[0].in[input];
   return slot == VKF_NO_SLOT ? NULL : (void *)(uintptr_t)run->plan.slots[slot].data;
 }
 
-/* Extent i of an input. */
+/* Returns extent i of an input. */
 static inline uint32_t extent_of(const vkf_case_run *run, uint32_t input, uint32_t i) {
   return run->plan.slots[run->plan.nodes[0].in[input]].extent[i].cap;
 }
 
-/* The result, dense, for the caller to free; NULL: the variant does not fit. */
+/* Runs a variant. Returns the result, dense, for the caller to free; NULL: the variant does not fit. */
 static inline float *result_of(driver *d, vkf_backend *backend, vkf_case_program *p, const char *variant) {
   driver_ok(d, vkf_case_program_ready(p, backend, variant));
   if (!p->program) return NULL;
@@ -36,9 +35,9 @@ static inline float *result_of(driver *d, vkf_backend *backend, vkf_case_program
 /* Fails the test if bits differ; variant NULL: the scalar path. Returns false if the variant does not fit. */
 typedef bool attention_compare(driver *d, vkf_backend *backend, const vkf_case *shape, const char *variant);
 
-/* Does a kernel run shape i? With VKF_OP_HALF it runs half of the shapes, and its neighbour in the table the others.
- * Kernels that any driver can run are left to SwiftShader, which compiles them in half the time. On lavapipe with 512
- * bits the kernels that no other driver runs have all shapes. */
+/* Returns whether a kernel runs shape i. With VKF_OP_HALF it runs half of the shapes, and its neighbour in the table
+ * the others. Kernels that any driver can run are left to SwiftShader, which compiles them in half the time. On
+ * lavapipe with 512 bits the kernels that no other driver runs run all shapes. */
 static inline bool attention_is_mine(const vkf_variant *v, size_t i) {
   if (getenv("VKF_OP_HALF") && !is_mine(v)) return false;
   return !takes_half() || own_subgroup() || (i % 2 == 0 && !runs_elsewhere(v, 0));
@@ -75,7 +74,7 @@ static inline void attention_scalar_path(driver *d, const vkf_case *shapes, size
   ref->table->destroy(&ref);
 }
 
-/* main() of a test that has these two loops over its shapes. */
+/* Defines main() of a test that runs these two loops over its shapes. */
 #define ATTENTION_MAIN(shapes, compare)                                  \
   static void test_every_variant(void **state) {                         \
     attention_every_variant(*state, shapes, VKF_COUNT(shapes), compare); \

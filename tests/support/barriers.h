@@ -1,4 +1,4 @@
-/* How many barriers a block has, for the tests of the recorder. */
+/* Counts the barriers of a block, for the tests of the recorder. */
 #ifndef VKF_TESTS_SUPPORT_BARRIERS_H
 #define VKF_TESTS_SUPPORT_BARRIERS_H
 

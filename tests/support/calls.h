@@ -16,7 +16,7 @@ static inline vkf_view view_of(const void *data, uint32_t rank, const uint32_t *
 #define VIEW(data, ...) \
   view_of(data, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), (const uint32_t[]){__VA_ARGS__})
 
-/* Attention from `queries` to keys S, without a past. */
+/* Returns parameters of attention from `queries` to keys S, without a past. */
 static inline vkf_attention_params plain_attention(vkf_dim seqs, vkf_dim queries, uint32_t heads, uint32_t key_width,
                                                    uint32_t value_width, float scale) {
   return (vkf_attention_params){.seqs = seqs,
@@ -31,7 +31,7 @@ static inline vkf_attention_params plain_attention(vkf_dim seqs, vkf_dim queries
                                 .scale = scale};
 }
 
-/* Rounding of a float32 device with functions as Vulkan promises them. */
+/* Returns the rounding of a float32 device whose functions are as exact as Vulkan promises. */
 static inline vkf_rounding vulkan_rounding(uint32_t n_partial, uint32_t key_block) {
   return (vkf_rounding){.u = 0x1p-24,
                         .n_partial = n_partial,

@@ -29,7 +29,7 @@ static inline int documented_word(const char *text, const char *word) {
   return 0;
 }
 
-/* In any of the public headers. */
+/* Returns whether any of the public headers has the word. */
 static inline int documented_name(char *const *headers, const char *word) {
   for (int i = 0; i < N_PUBLIC_HEADERS; i++)
     if (documented_word(headers[i], word)) return 1;
@@ -57,7 +57,7 @@ static inline size_t documented_keys(const json_t *json, const char *page, char 
   return n;
 }
 
-/* What the last command printed: one document, or its first line. */
+/* Checks what the last command printed: one document, or the first line of several. */
 static inline void program_must_be_documented(void) {
   json_t *root = json_loads(program_out, JSON_DISABLE_EOF_CHECK, NULL);
   char *page = documented_text(VKF_SOURCE_DIR "/docs/json.md"), *headers[N_PUBLIC_HEADERS];

@@ -1,9 +1,8 @@
-/* A device of the public interface for the tests that run once per driver: the device that VKF_DEVICE names, with the
- * validation layer on wherever it is installed.
+/* The device for tests that run once per driver: the one that VKF_DEVICE names, opened through the public interface,
+ * with the validation layer on if it is installed.
  *
- * driver_close() fails the test if the layer reported anything, the device's destruction included, or if the device
- * still holds memory.
- */
+ * driver_close() fails the test if the layer reported anything, even while the device was destroyed, or if the device
+ * still holds memory. */
 #ifndef VKF_TESTS_SUPPORT_DRIVER_H
 #define VKF_TESTS_SUPPORT_DRIVER_H
 
@@ -58,12 +57,12 @@ static inline vkf_status driver_try(driver *d, driver_kind kind, vkf_log_fn log)
   return vkf_device_open(d->context, NULL, &d->device);
 }
 
-/* The message stands in the assertion that fails. */
+/* Fails the test with the message of the call if the status is not VKF_OK. */
 static inline void driver_ok(const driver *d, vkf_status status) {
   if (status != VKF_OK) fail_msg("%s: %s", vkf_status_name(status), last_message(d->context));
 }
 
-/* With validation where the layer is installed. */
+/* Opens the device with the validation layer if that is installed, else without. */
 static inline vkf_status driver_try_any(driver *d, vkf_log_fn log) {
   vkf_status status = driver_try(d, DRIVER_WITH_LAYER, log);
   if (status != VKF_ERROR_UNSUPPORTED) return status;
@@ -76,7 +75,7 @@ static inline void driver_open(driver *d) {
   driver_ok(d, driver_try_any(d, driver_print));
 }
 
-/* Everything on it was closed, and the layer said nothing. */
+/* Closes the device and checks that everything on it was closed and that the layer said nothing. */
 static inline void driver_close(driver *d) {
   uint64_t now = 1, peak = 0;
   vkf_device_memory(d->device, &now, &peak);
@@ -86,7 +85,7 @@ static inline void driver_close(driver *d) {
   assert_int_equal(now, 0);
 }
 
-/* By kind: one device for the tests of a program, so that each kernel is compiled once. */
+/* Returns the devices by kind. The tests of a program share them, so that each kernel is compiled once. */
 static inline driver *driver_all(void) {
   static driver drivers[DRIVER_KINDS];
   return drivers;
@@ -108,7 +107,7 @@ static inline int driver_setup(void **state) {
   return 0;
 }
 
-/* Without the layer, where a test submits too often for it and others show it the same commands. */
+/* Without the layer: for a test that submits too often for it, if other tests show it the same commands. */
 static inline int driver_setup_plain(void **state) {
   *state = driver_shared(DRIVER_PLAIN);
   return 0;
@@ -119,8 +118,8 @@ static inline int driver_setup_reproducible(void **state) {
   return 0;
 }
 
-/* What driver_close() asserts, but for the device's destruction. A test that failed and left something open leaves it
- * its device, and the next one opens another. */
+/* Asserts what driver_close() asserts, but does not destroy the device. If a failed test left something open, the
+ * device is left to it and the next test opens another. */
 static inline int driver_teardown(void **state) {
   driver *shared = *state;
   const driver d = *shared;

@@ -1,4 +1,4 @@
-/* Removes the folders that a test has made, at its end. */
+/* Removes the folders that a test has made. */
 #ifndef VKF_TESTS_SUPPORT_FOLDER_H
 #define VKF_TESTS_SUPPORT_FOLDER_H
 
@@ -14,7 +14,7 @@ static inline int folder_remove_names(const char *folder, const char *const *nam
   return rmdir(folder);
 }
 
-/* Removes these files, where they are there, and the folder: 0, or -1 if something else is left in it. */
+/* Removes these files, if they exist, and the folder. Returns 0, or -1 if something else is left in it. */
 #define folder_remove(folder, ...) folder_remove_names(folder, (const char *const[]){__VA_ARGS__, NULL})
 
 #endif

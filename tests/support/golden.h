@@ -1,8 +1,7 @@
 /* The golden folders. Each has a model, expected.safetensors (inputs and what PyTorch computed from them) and, if the
- * model generates, generation.json. A directory walk finds all of them; no names are listed here. Variables of the
- * environment choose some: VKF_GOLDEN=NAME one folder, VKF_GOLDEN_SHARE=STRIDE,FIRST every STRIDE-th from FIRST on,
- * and VKF_GOLDEN_DIR=DIR the folders of another place.
- */
+ * model generates, generation.json. A directory walk finds all of them; no names are listed here. Environment variables
+ * choose some: VKF_GOLDEN=NAME one folder, VKF_GOLDEN_SHARE=STRIDE,FIRST every STRIDE-th from FIRST on, and
+ * VKF_GOLDEN_DIR=DIR the folders of another place. */
 #ifndef VKF_TESTS_SUPPORT_GOLDEN_H
 #define VKF_TESTS_SUPPORT_GOLDEN_H
 
@@ -33,7 +32,7 @@ static inline int golden_is_folder(const struct dirent *entry) {
   return file != NULL;
 }
 
-/* Is folder or sentence i in VKF_GOLDEN_SHARE? */
+/* Returns whether folder or sentence i is in VKF_GOLDEN_SHARE. */
 static inline bool golden_is_in_share(size_t i) {
   const char *share = getenv("VKF_GOLDEN_SHARE");
   size_t stride = 1, first = 0;
@@ -57,7 +56,7 @@ static inline void golden_each(driver *d, void (*visit)(driver *d, const char *f
   free(entries);
 }
 
-/* A model as PyTorch computed it: in float32, on every device. */
+/* Opens a model as PyTorch computed it: in float32, on every device. */
 static inline void golden_open_model(driver *d, const char *folder, vkf_model **model) {
   const vkf_model_params how = {VKF_MODEL_PARAMS_INIT, .weights = VKF_STORAGE_F32, .kv_cache = VKF_STORAGE_F32};
   driver_ok(d, vkf_model_open_with(d->device, folder, &how, model));
@@ -69,7 +68,8 @@ static inline void golden_open(driver *d, const char *folder, vkf_model **model,
   driver_ok(d, vkf_arrays_read(d->context, golden_path(path, folder, "expected.safetensors"), expected));
 }
 
-/* What a model returns is called so in transformers; everything else in expected.safetensors is an input. */
+/* Returns whether an array is an output, by transformers' names; all else in expected.safetensors is an input.
+ */
 static inline bool golden_is_output(const char *name) {
   static const char *const pieces[] = {"hidden_state", "attentions", "logits", "pooler_output", "generated_"};
   for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
@@ -77,7 +77,7 @@ static inline bool golden_is_output(const char *name) {
   return false;
 }
 
-/* The inputs; their data stay the result's. */
+/* Lists the inputs; the result still owns their data. */
 static inline size_t golden_inputs(const vkf_result *expected, vkf_array inputs[GOLDEN_MAX_INPUTS]) {
   size_t n = 0;
   for (size_t i = 0; i < vkf_result_count(expected); i++) {
@@ -109,7 +109,7 @@ static inline void golden_expect_score(const char *what, size_t row, double foun
     fail_msg("%s: score of row %zu: expected %.6f, found %.6f", what, row, expected, found);
 }
 
-/* The same arrays of numbers of 4 bytes, in any order. */
+/* Asserts that both results have the same arrays of 4-byte numbers, in any order. */
 static inline void same_arrays(const vkf_result *expected, const vkf_result *found) {
   assert_true(vkf_result_count(expected) > 0 && vkf_result_count(expected) == vkf_result_count(found));
   for (size_t a = 0; a < vkf_result_count(expected); a++) {

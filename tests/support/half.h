@@ -1,4 +1,4 @@
-/* Runs half of the cases, on drivers that take long to compile: VKF_OP_HALF=0 takes the cases with even numbers,
+/* Runs half of the cases on drivers that take long to compile: VKF_OP_HALF=0 runs the cases with even numbers,
  * VKF_OP_HALF=1 the others. CMake gives one half to lavapipe, and the other half to SwiftShader and to lavapipe with
  * 512 bits. All cases run with VKF_TEST_ALL=ON (scripts/accept host), or with VKF_OP_CASES or VKF_OP_VARIANT in the
  * environment.
@@ -27,19 +27,20 @@ static inline uint32_t own_subgroup(void) {
   return subgroup ? (uint32_t)strtoul(subgroup, NULL, 10) : 0;
 }
 
-/* Of large kernels that both drivers can run, each runs every second one: i is the place in the table. */
+/* Returns whether the other driver runs a kernel: each runs every second of the large kernels that both can run. i is
+ * the place in the table. */
 static inline bool runs_elsewhere(const vkf_variant *v, size_t i) {
   const bool is_large = v->op == VKF_OP_MATMUL || v->op == VKF_OP_ATTENTION;
   return is_large && !v->subgroup && v->access != VKF_ACCESS_TEXEL && !is_in_my_half(i);
 }
 
-/* The kernels of such a size are shaders that lavapipe runs at 256 bits, too: where halves are taken, every second one
- * runs. */
+/* Returns whether kernel i of such a size is left out: its shader also runs on lavapipe with 256 bits, so with
+ * VKF_OP_HALF only every second one runs here. */
 static inline bool has_twin(size_t i) {
   return own_subgroup() && takes_half() && i % 2;
 }
 
-/* With such a size, the kernels that are written for it; else all. */
+/* Returns whether a kernel is to run here: with such a size only those that are written for it, else all. */
 static inline bool is_mine(const vkf_variant *v) {
   return !own_subgroup() || v->subgroup == own_subgroup();
 }

@@ -1,4 +1,4 @@
-/* Is the driver under test there (the one that VKF_DEVICE names)? Uses the public interface only. */
+/* Finds whether the driver under test, which VKF_DEVICE names, is there. Uses the public interface only. */
 #ifndef VKF_TESTS_SUPPORT_MISSING_H
 #define VKF_TESTS_SUPPORT_MISSING_H
 
@@ -9,19 +9,20 @@
 
 #include <vkformer/vkformer.h>
 
-/* What main() returns where the driver is missing: a skip (77), a failure where VKF_REQUIRE_DRIVERS names it. */
+/* Returns the exit status for a missing driver: a skip (77), or a failure (1) if VKF_REQUIRE_DRIVERS names it. */
 static inline int driver_skipped(void) {
   const char *required = getenv("VKF_REQUIRE_DRIVERS"), *device = getenv("VKF_DEVICE");
   return required && (!device || strstr(required, device)) ? 1 : 77;
 }
 
-/* Whether VKF_DEVICE=gpu: tests of what the host does, or of bits that a GPU promises with --batch-invariant alone. */
+/* Returns whether VKF_DEVICE is gpu, for tests of the host's part, and of bits that a GPU promises only with
+ * --batch-invariant. */
 static inline bool driver_is_gpu(void) {
   const char *device = getenv("VKF_DEVICE");
   return device && strcmp(device, "gpu") == 0;
 }
 
-/* 0: it is; else what main() returns. */
+/* Returns 0 if the driver is there, else what main() is to return. */
 static inline int driver_missing(void) {
   vkf_context *context = NULL;
   vkf_device *device = NULL;
@@ -30,7 +31,7 @@ static inline int driver_missing(void) {
   if (status != VKF_OK) fprintf(stderr, "%s\n", vkf_context_message(context));
   vkf_device_close(&device);
   vkf_context_destroy(&context);
-  if (status != VKF_ERROR_NO_DEVICE) return 0; /* whatever else it is, the tests say it */
+  if (status != VKF_ERROR_NO_DEVICE) return 0; /* the tests report any other failure */
   return driver_skipped();
 }
 

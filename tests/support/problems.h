@@ -1,4 +1,4 @@
-/* Problems of any op in the same few numbers, for tests that go through all kernels. */
+/* Makes problems of any op from the same few numbers, for tests that go through all kernels. */
 #ifndef VKF_TESTS_SUPPORT_PROBLEMS_H
 #define VKF_TESTS_SUPPORT_PROBLEMS_H
 
@@ -44,12 +44,12 @@ static inline vkf_problem problem_of(vkf_op op, uint32_t m, uint32_t n, uint32_t
   return p;
 }
 
-/* The format of cases for a kernel: float32, or one of those that it reads where it does not read that. */
+/* Returns a format that a kernel reads: float32, else one of its others. */
 static inline vkf_format format_of(const vkf_variant *v) {
   return v->matrix.m ? VKF_FORMAT_F16 : v->needs & VKF_NEED_DOT ? VKF_FORMAT_Q8 : VKF_FORMAT_F32;
 }
 
-/* The sizes of a problem, one after the other. */
+/* Returns the n sizes of a problem, one after the other. */
 static inline uint32_t *problem_sizes(vkf_problem *p, size_t *n) {
   *n = p->op == VKF_OP_MATMUL       ? 3
        : vkf_op_is_attention(p->op) ? sizeof p->attention / sizeof(uint32_t)

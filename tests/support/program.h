@@ -1,7 +1,7 @@
-/* The program from outside, for the tests that run it: shell commands with their exit codes and what they print.
+/* Runs the program by shell commands and checks their exit codes and what they print.
  *
- * In a command $V is the program, $G the golden folders and $T a fresh folder, which goes when the tests have run.
- */
+ * In a command $V is the program, $G the golden folders and $T a fresh folder, which is removed when the tests have
+ * run. */
 #ifndef VKF_TESTS_SUPPORT_PROGRAM_H
 #define VKF_TESTS_SUPPORT_PROGRAM_H
 
@@ -33,7 +33,7 @@ static inline void program_read(const char *name, char *text, size_t size) {
   fclose(file);
 }
 
-/* Gives what the shell said of a command that wrote to $T/out and $T/err as an exit code. */
+/* Reads $T/out and $T/err of a command and returns its exit code, or 1000 if it did not exit by itself. */
 static inline int program_ended(int status) {
   program_read("out", program_out, sizeof program_out);
   program_read("err", program_err, sizeof program_err);
@@ -50,7 +50,7 @@ static inline int program_holds(const char *text, const char *piece) {
   return !piece || (piece[0] ? strstr(text, piece) != NULL : text[0] == 0);
 }
 
-/* Pieces of what it prints; NULL: anything, "": nothing. */
+/* Runs a command and checks its exit code. out and err are pieces of what it prints; NULL: anything, "": nothing. */
 static inline void program_must(const char *command, int exit_code, const char *out, const char *err) {
   int found = program_run(command);
   if (found != exit_code || !program_holds(program_out, out) || !program_holds(program_err, err))
@@ -58,7 +58,7 @@ static inline void program_must(const char *command, int exit_code, const char *
              out ? out : "...", err ? err : "...", found, program_out, program_err);
 }
 
-/* A command and what program_must() takes with it. */
+/* A command with the other arguments of program_must(). */
 typedef struct program_row {
   const char *command;
   int exit_code;
@@ -74,7 +74,7 @@ static inline void program_ok(vkf_context *context, vkf_status status) {
   if (status != VKF_OK) fail_msg("%s", last_message(context));
 }
 
-/* Sets the variables of commands and runs `script`, which fills $T; 0 where that went well. */
+/* Sets the variables of commands and runs `script`, which fills $T. Returns 0 on success. */
 static inline int program_setup(const char *script) {
   if (!mkdtemp(program_folder)) return -1;
   setenv("T", program_folder, 1);

@@ -1,5 +1,5 @@
-/* An assertion on a range of whole numbers: cmocka 2 deprecates assert_in_range() in favour of functions that cmocka 1
- * does not have, and the tests are built with both. */
+/* An assertion on a range of integers. cmocka 2 deprecates assert_in_range() in favour of functions that cmocka 1 does
+ * not have, and the tests are built with both. */
 #ifndef VKF_TESTS_SUPPORT_RANGE_H
 #define VKF_TESTS_SUPPORT_RANGE_H
 

@@ -12,7 +12,7 @@
 #include "model/internal.h"
 #include "op/fields.h"
 
-/* Member by member, because the padding between members may be any bytes. */
+/* Compares member by member, because the padding between members may have any bytes. */
 static inline void same_params(const vkf_node *a, const vkf_node *b) {
   size_t n = 0;
   assert_int_equal(a->op, b->op);

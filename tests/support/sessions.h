@@ -1,6 +1,5 @@
-/* A session for each model that a test runs: made when it is first asked for, destroyed with its model. Each thread
- * has sessions of its own.
- */
+/* A session for each model that a test runs: made on first use, destroyed with its model. Each thread has its own
+ * sessions. */
 #ifndef VKF_TESTS_SUPPORT_SESSIONS_H
 #define VKF_TESTS_SUPPORT_SESSIONS_H
 
@@ -12,7 +11,7 @@ static _Thread_local struct {
   vkf_session *session;
 } test_sessions[MAX_TEST_SESSIONS];
 
-/* NULL: it cannot be made; the context has the message. */
+/* Returns the thread's session of a model. NULL: it cannot be made; the context has the message. */
 static inline vkf_session *session_of(vkf_model *model) {
   int at = 0;
   while (at < MAX_TEST_SESSIONS - 1 && test_sessions[at].session && test_sessions[at].model != model) at++;
@@ -33,7 +32,7 @@ static inline void close_model(vkf_model **model) {
   vkf_model_close(model);
 }
 
-/* The message of the last failure, from a session or from the context. */
+/* Returns the message of the last failure, from a session or from the context. */
 static inline const char *last_message(const vkf_context *context) {
   for (int i = 0; i < MAX_TEST_SESSIONS && test_sessions[i].session; i++)
     if (vkf_session_message(test_sessions[i].session)[0]) return vkf_session_message(test_sessions[i].session);

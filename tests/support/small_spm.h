@@ -15,7 +15,7 @@ static inline void put(bytes *out, const void *data, size_t n) {
   out->n += n;
 }
 
-/* A field that is a message or a string, shorter than 128 bytes. */
+/* Writes a field that is a message or a string, shorter than 128 bytes. */
 static inline void put_field(bytes *out, int number, const void *data, size_t n) {
   const unsigned char head[] = {(unsigned char)(number << 3 | 2), (unsigned char)n};
   put(out, head, 2);
@@ -40,7 +40,7 @@ enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 #define MARK "\xE2\x96\x81"
 static const unsigned char unigram[] = {0x18, 1}, bpe[] = {0x18, 2};
 
-/* <unk> 0, <s> 1, </s> 2, then pieces; a trainer_spec ends it. */
+/* Makes a model: <unk> 0, <s> 1, </s> 2, then pieces; `trainer` is the trainer_spec at its end. */
 static inline bytes small_spm(const unsigned char *trainer, size_t n_trainer) {
   bytes out = {.n = 0};
   put_piece(&out, "<unk>", 0, UNKNOWN);

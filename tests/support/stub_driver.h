@@ -1,6 +1,5 @@
-/* A device with an invented driver: every call that records, submits or makes something succeeds and does nothing.
- * Tests of room gpu replace the functions that they want to watch.
- */
+/* A device with a stub driver: every call that records, submits or makes something succeeds and does nothing. Tests of
+ * room gpu replace the functions that they want to watch. */
 #ifndef VKF_TESTS_SUPPORT_STUB_DRIVER_H
 #define VKF_TESTS_SUPPORT_STUB_DRIVER_H
 

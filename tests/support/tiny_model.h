@@ -27,7 +27,7 @@ typedef struct tiny_tensors {
   size_t n;
 } tiny_tensors;
 
-/* columns 0: a vector. Numbers between -0.5 and 0.5; the scales of norms are 1. */
+/* Adds a tensor (columns 0: a vector) of numbers between -0.5 and 0.5; the scales of norms are 1. */
 static inline void tiny_add(tiny_tensors *t, const char *prefix, const char *name, size_t rows, size_t columns) {
   size_t i = t->n++, n = rows * (columns ? columns : 1);
   snprintf(t->names[i], sizeof t->names[i], "%s%s", prefix, name);
@@ -65,7 +65,7 @@ static inline void tiny_tensors_init(tiny_tensors *t) {
   tiny_layer(t, "core.decoder.layers.0.", 1);
 }
 
-/* FOLDER/NAME with these bytes; 0 if it could not be written. */
+/* Writes these bytes to FOLDER/NAME; returns 0 if that fails. */
 static inline int tiny_put(const char *folder, const char *name, const void *data, size_t size) {
   char path[512];
   snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -75,14 +75,14 @@ static inline int tiny_put(const char *folder, const char *name, const void *dat
   return fclose(file) == 0 && n == size;
 }
 
-/* FOLDER/model.safetensors. The folder exists. */
+/* Writes FOLDER/model.safetensors. The folder must exist. */
 static inline vkf_status tiny_put_tensors(vkf_context *context, const char *folder, const tiny_tensors *t) {
   char path[512];
   snprintf(path, sizeof path, "%s/model.safetensors", folder);
   return vkf_arrays_write(context, path, t->arrays, t->n);
 }
 
-/* The model in a folder of its own; `folder` is a template for mkdtemp. 0, or -1. */
+/* Makes a folder with the model; `folder` is a template for mkdtemp. Returns 0, or -1. */
 static inline int tiny_folder_make(char *folder) {
   static tiny_tensors tensors;
   vkf_context *context = NULL;

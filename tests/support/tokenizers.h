@@ -19,7 +19,7 @@ static inline vkf_text_file file_of(const char *text, const char *name) {
   return (vkf_text_file){text, strlen(text), name};
 }
 
-/* A file of the repository, a zero behind it; free() the data. */
+/* Reads a file of the repository and puts a zero behind it; free() the data. */
 static inline vkf_text_file read_file(const char *folder, const char *name) {
   char path[512];
   snprintf(path, sizeof path, VKF_SOURCE_DIR "/%s/%s", folder, name);
@@ -58,7 +58,7 @@ static inline vkf_status tokenizer_life(const vkf_text_files *files, const char 
   return st;
 }
 
-/* Creates, encodes and decodes, once for each allocation of it with that one failing. */
+/* Creates a tokenizer, encodes and decodes, once for each allocation with that one failing. */
 static inline void tokenizer_lacks_memory(const vkf_text_files *files, const char *text) {
   uint64_t n = 0, ignored;
   assert_int_equal(tokenizer_life(files, text, 0, &n), VKF_OK);
@@ -69,7 +69,7 @@ static inline void tokenizer_lacks_memory(const vkf_text_files *files, const cha
   }
 }
 
-/* "1 2 3" */
+/* Writes ids as "1 2 3". */
 static inline void list_ids(char *out, size_t size, const vkf_text_ids *ids) {
   size_t n = 0;
   out[0] = 0;
@@ -77,7 +77,7 @@ static inline void list_ids(char *out, size_t size, const vkf_text_ids *ids) {
     n += (size_t)snprintf(out + n, size - n, "%s%d", i ? " " : "", (int)ids->ids[i]);
 }
 
-/* The ids of a text, with special tokens, as "1 2 3". */
+/* Checks the ids of a text, with special tokens, as "1 2 3". */
 static inline void assert_ids_of(vkf_text_tokenizer *tokenizer, vkf_env *env, const char *text, const char *want) {
   char got[400];
   vkf_text_ids ids;
@@ -88,7 +88,7 @@ static inline void assert_ids_of(vkf_text_tokenizer *tokenizer, vkf_env *env, co
   assert_string_equal(got, want);
 }
 
-/* Two texts as one: their ids, and the types of these. ids NULL: they are refused with the words `types`. */
+/* Checks two texts joined to one: the ids and their types. ids NULL: they must be refused with the words `types`. */
 static inline void assert_pair_of(vkf_text_tokenizer *tokenizer, vkf_env *env, const char *const texts[2],
                                   const char *ids, const char *types) {
   vkf_text_ids of[2], found, found_types;

@@ -1,13 +1,13 @@
-/* How close the results of whole models must come to PyTorch's in the tests of the golden folders. */
+/* How close the results of whole models must be to PyTorch's in the tests of the golden folders. */
 #ifndef VKF_TESTS_SUPPORT_TOLERANCE_H
 #define VKF_TESTS_SUPPORT_TOLERANCE_H
 
 #include <string.h>
 
-/* How far our float32 and PyTorch's may be from each other after the few layers of these models, of the largest number
- * of a tensor. Measured on 22 November 2026 over all folders on ref, lavapipe 22.3 and SwiftShader: 1.5e-6 at most, and
- * 1.4e-5 for T5, whose scores are not divided by sqrt(K), so that their errors are larger by that. Three times that is
- * allowed. */
+/* How far our float32 and PyTorch's may differ after the few layers of these models, relative to the largest number of
+ * a tensor. Measured on 22 November 2026 over all folders on ref, lavapipe 22.3 and SwiftShader: 1.5e-6 at most, and
+ * 1.4e-5 for T5, whose scores are not divided by sqrt(K), so their errors are larger by that factor. Three times these
+ * are allowed. */
 static inline double golden_tolerance(const char *folder) {
   return strstr(folder, "t5") ? 4e-5 : 5e-6;
 }

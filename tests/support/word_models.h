@@ -1,9 +1,9 @@
-/* Models whose tokens are words, for the tests of the commands on texts: golden models with a word-level tokenizer, in
+/* Models whose tokens are words, for tests of the commands on texts: golden models with a word-level tokenizer, in
  * which id N is the word wN.
  *
  * In a command $T has the models gpt2, bytes (two of its tokens are bytes), marian, mbart, bert, labels (a label a
- * text), verdicts (the same of a decoder), words (a label a word) and vit (images; $I is the folder of tests/images).
- */
+ * text), verdicts (the same, a decoder), inference (labels of pairs), words (a label a word) and vit (images; $I is the
+ * folder tests/images). */
 #ifndef VKF_TESTS_SUPPORT_WORD_MODELS_H
 #define VKF_TESTS_SUPPORT_WORD_MODELS_H
 
@@ -17,7 +17,7 @@ static inline void must_print(const char *command, const char *expected) {
   }
 }
 
-/* Line `index` of what a command printed, as JSON: to json_decref(). */
+/* Runs a command and returns line `index` of what it printed, as JSON, for the caller to json_decref(). */
 static inline json_t *line_of(const char *command, int index) {
   if (program_run(command) != 0) fail_msg("%s\n%s", command, program_err);
   char *line = program_out;
@@ -29,7 +29,8 @@ static inline json_t *line_of(const char *command, int index) {
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-/* Words w0 .. but those that `named` gives, "ID NAME" each; these are special tokens. decoder, post: JSON. */
+/* Writes a tokenizer of the words w0 .. w(n-1). `named` gives other names, "ID NAME" each: special tokens, the unknown
+ * one first, or bytes. decoder, post: JSON; NULL: none. */
 static inline void write_tokenizer(const char *model, int n, const char *const *named, int n_named, const char *decoder,
                                    const char *post) {
   char path[256], word[32];

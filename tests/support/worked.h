@@ -1,4 +1,4 @@
-/* Reads the worked numbers of tour/tour.json for tests of the scalar path; they are written only there.
+/* Reads the worked numbers of tour/tour.json, the only place that has them, for tests of the scalar path.
  *
  * A number in text was printed, so it may be off by half a unit of its last digit; any other is exact.
  */
@@ -39,7 +39,7 @@ static inline bool worked_is(vkf_file_value step, const char *key, const char *n
   return vkf_file_json_find_string(step, key, "", &text) == VKF_OK && strcmp(text, name) == 0;
 }
 
-/* The input `name` of a topic, or what its step `name` expects. */
+/* Returns the input `name` of a topic, or what its step `name` expects. */
 static inline worked worked_get(const char *topic, const char *name) {
   vkf_env env;
   vkf_file_json *file = NULL;
@@ -70,7 +70,7 @@ static inline void worked_input(const char *topic, const char *name, float *out,
   for (size_t i = 0; i < n; i++) out[i] = (float)w.value[i];
 }
 
-/* got: of the scalar path, from exact inputs, rounded once. */
+/* Checks `got`, which the scalar path computed from exact inputs and rounded once. */
 static inline void assert_worked(const char *topic, const char *name, const float *got, size_t n) {
   worked w = worked_get(topic, name);
   assert_int_equal(w.n, n);
