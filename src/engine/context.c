@@ -75,7 +75,7 @@ const char *vkf_context_message(const vkf_context *ctx) {
 }
 
 vkf_status vkf_engine_instance(vkf_context *ctx) {
-  if (ctx->looked) return VKF_OK;
+  if (ctx->is_loader_known) return VKF_OK;
   const vkf_gpu_instance_params params = {.icd_files = (const char *const *)ctx->icd_files,
                                           .n_icd_files = ctx->n_icd_files};
   vkf_status st = VKF_OK;
@@ -98,7 +98,7 @@ vkf_status vkf_engine_instance(vkf_context *ctx) {
     vkf_env_clear(&ctx->env);
     st = VKF_OK;
   }
-  ctx->looked = st == VKF_OK;
+  ctx->is_loader_known = st == VKF_OK;
   return st;
 }
 

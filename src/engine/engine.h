@@ -25,7 +25,7 @@ struct vkf_context {
   pthread_mutex_t lock;       /* guards `sessions`, and `env` when sessions are created */
   vkf_session *sessions;      /* a list; models may be closed */
   vkf_gpu_instance *instance; /* NULL: not made yet, or there is no loader */
-  bool looked;                /* the instance was made, or there is no loader */
+  bool is_loader_known;       /* the instance was made, or there is no loader */
   char no_loader[1024];       /* why there is no instance */
   char **icd_files;
   size_t n_icd_files;

@@ -153,7 +153,7 @@ static vkf_status add_token(writer *w, prompt *p, int32_t token) {
 }
 
 /* Starts the stream of a prompt; for a decoder, with the prompt's ids. */
-static vkf_status begin(writer *w, prompt *p) {
+static vkf_status begin_stream(writer *w, prompt *p) {
   vkf_text_stream_destroy(&p->stream);
   p->text.size = p->begin = p->n_handed = 0;
   VKF_CALL(stream_create(w, p));
@@ -168,7 +168,7 @@ static vkf_status begin(writer *w, prompt *p) {
 
 /* *out: the text of a sequence up to the first stop string; the arena owns it. */
 static vkf_status make_text(writer *w, prompt *p, const vkf_kept *s, char **out) {
-  VKF_CALL(begin(w, p));
+  VKF_CALL(begin_stream(w, p));
   for (size_t i = 0; i < s->n; i++) VKF_CALL(stream_add(w, p, s->ids[i], &p->text));
   const char *text = NULL;
   VKF_CALL(text_from(w, p, p->begin, &text));
@@ -342,7 +342,7 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
     out->input.source = p->part->ids;
     out->input.n_source = p->part->n;
   }
-  return begin(w, p);
+  return begin_stream(w, p);
 }
 
 static vkf_told on_token(void *user, const vkf_request *request, uint32_t row, int32_t token) {
