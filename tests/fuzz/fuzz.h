@@ -1,8 +1,7 @@
-/* What the fuzz targets share: an environment, the input as a file, and the promises that every door keeps.
+/* What the fuzz targets share: an environment, the input as a file, and checks of what every reader promises.
  *
- * A target aborts where a promise is broken; everything else is left to the sanitizers. Files go to a folder of this
- * process, which is left behind if the target dies.
- */
+ * A target aborts if a promise is broken; everything else is left to the sanitizers. Files go to a folder of this
+ * process, which stays if the target dies. */
 #ifndef VKF_TESTS_FUZZ_FUZZ_H
 #define VKF_TESTS_FUZZ_FUZZ_H
 
@@ -31,7 +30,7 @@ static inline void fuzz_remove_folder(void) {
                 "model.safetensors");
 }
 
-/* Made at the first call. */
+/* Returns the folder, which the first call makes. */
 static inline const char *fuzz_folder(void) {
   if (fuzz_folder_path[0]) return fuzz_folder_path;
   const char *base = getenv("TMPDIR");
@@ -41,14 +40,14 @@ static inline const char *fuzz_folder(void) {
   return fuzz_folder_path;
 }
 
-/* A failure has a sentence, and the sentence belongs to a failure of the same status. */
+/* Checks that a failure, and only a failure, has a message, and that the environment holds the same status. */
 static inline vkf_status fuzz_check_status(const vkf_env *env, vkf_status status) {
   FUZZ_CHECK(env->first == status);
   FUZZ_CHECK((status == VKF_OK) == (env->message[0] == 0));
   return status;
 }
 
-/* After everything was destroyed. */
+/* Call this after everything was destroyed. */
 static inline void fuzz_end(const vkf_env *env) {
   FUZZ_CHECK(env->live_bytes == 0);
 }

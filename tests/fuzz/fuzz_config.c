@@ -1,4 +1,4 @@
-/* Any bytes as the config.json of a folder with fixed weights: what opens can build the plans of its architecture.
+/* Takes any bytes as the config.json of a folder with fixed weights: a model that opens can build its plans.
  *
  * The input is tried beside the weights of the tiny model, and beside those of the golden marian folder.
  */

@@ -1,5 +1,5 @@
-/* Any bytes as a generation configuration, over nothing and over a folder's own: what passes the check has no id
- * outside the vocabulary and no number that the search cannot take. */
+/* Takes any bytes as a generation configuration, alone and over a folder's own: what passes the check has no id outside
+ * the vocabulary and no number that the search cannot take. */
 #include "fuzz.h"
 
 #include <math.h>

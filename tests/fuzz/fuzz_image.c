@@ -1,6 +1,6 @@
-/* Any bytes as a PNG or JPEG file: what decodes has all its pixels and can be scaled and cropped.
+/* Takes any bytes as a PNG or JPEG file: what decodes has all its pixels and can be scaled and cropped.
  *
- * An input that claims a large picture is only decoded; scaling it would measure nothing but time.
+ * A large picture is only decoded, because scaling it would only take time.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
-/* Any bytes as the legacy files of a tokenizer: tokenizer_config.json, config.json, vocab.json, merges.txt, vocab.txt
- * and a text, each ended by a NUL; an empty one is not there. What loads takes texts to ids of its vocabulary and back.
- */
+/* Takes any bytes as the legacy files of a tokenizer: tokenizer_config.json, config.json, vocab.json, merges.txt,
+ * vocab.txt and a text, each ended by a NUL; an empty one counts as missing. A tokenizer that loads turns texts into
+ * ids of its vocabulary and back. */
 #include "fuzz_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

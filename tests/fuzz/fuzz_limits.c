@@ -1,4 +1,4 @@
-/* Any bytes as a file of limits: no fact of a device becomes larger than it was. */
+/* Takes any bytes as a file of limits: no fact of a device may become larger. */
 #include "fuzz.h"
 
 #include "tune/limits.h"
@@ -30,7 +30,7 @@ static void check(const vkf_caps *before, const vkf_caps *after) {
   FUZZ_CHECK(after->max_allocation_bytes <= before->max_allocation_bytes);
   FUZZ_CHECK(after->max_storage_range_bytes <= before->max_storage_range_bytes);
   FUZZ_CHECK(after->subgroup_min >= before->subgroup_min && after->subgroup_max <= before->subgroup_max);
-  FUZZ_CHECK(!after->float16 && !after->timestamps && !after->int64); /* what it has not */
+  FUZZ_CHECK(!after->float16 && !after->timestamps && !after->int64); /* which it does not have */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,6 +1,7 @@
-/* Any bytes as preprocessor_config.json: what is read prepares images, and writes as many pixels as it says.
+/* Takes any bytes as preprocessor_config.json: a configuration that is read prepares images and writes as many pixels
+ * as it says.
  *
- * What asks for large pictures is only sized; scaling them would measure nothing but time.
+ * For large pictures only the size is computed, because scaling them would only take time.
  */
 #include "fuzz.h"
 

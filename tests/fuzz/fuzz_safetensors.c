@@ -1,4 +1,5 @@
-/* Any bytes as a safetensors file: what opens can be read to its last number and found by its name. */
+/* Takes any bytes as a safetensors file: if it opens, each tensor is found by its name and can be read to its end.
+ */
 #include "fuzz.h"
 
 #include "file/safetensors.h"

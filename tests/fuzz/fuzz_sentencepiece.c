@@ -1,4 +1,4 @@
-/* Any bytes as a SentencePiece model: what loads takes texts to ids of its vocabulary and back.
+/* Takes any bytes as a SentencePiece model: a tokenizer that loads turns texts into ids of its vocabulary and back.
  *
  * The same model is read as it is and as T5's, which looks for special tokens in the text.
  */

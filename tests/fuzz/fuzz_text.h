@@ -1,4 +1,4 @@
-/* A text through a tokenizer that loaded: to ids of its vocabulary, with and without special tokens, and back to text.
+/* Turns a text into ids of a tokenizer's vocabulary, with and without special tokens, and back into text.
  */
 #ifndef VKF_TESTS_FUZZ_FUZZ_TEXT_H
 #define VKF_TESTS_FUZZ_FUZZ_TEXT_H
@@ -6,7 +6,7 @@
 #include "fuzz.h"
 #include "text/tokenizer.h"
 
-/* Encoding may refuse: a normalizer may turn text into something that is none. */
+/* Encoding may refuse the text, because a normalizer may turn it into something that is no text. */
 static inline void fuzz_round_trip(vkf_env *env, vkf_text_tokenizer *tokenizer, const char *text, size_t size) {
   vkf_text_ids ids;
   vkf_text back;

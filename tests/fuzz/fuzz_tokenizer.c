@@ -1,6 +1,6 @@
-/* Any bytes as a tokenizer.json: what loads takes texts to ids of its vocabulary and back.
+/* Takes any bytes as a tokenizer.json: a tokenizer that loads turns texts into ids of its vocabulary and back.
  *
- * The input may end in a NUL and a text of its own, which is encoded besides the fixed ones.
+ * The input may end in a NUL and a text, which is encoded besides the fixed one.
  */
 #include "fuzz_text.h"
 

@@ -1,6 +1,5 @@
-/* Any bytes as tuned.json: what is read can be written, read again and written the same; what counts for a device names
- * kernels and problems of this library.
- */
+/* Takes any bytes as tuned.json: what is read can be written, read again and written the same. Rows that count for a
+ * device name kernels and problems of this library. */
 #include "fuzz.h"
 
 #include "tune/tuned.h"

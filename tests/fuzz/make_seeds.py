@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Seeds for the fuzz targets, made from the files of the tests: make_seeds.py FOLDER.
+"""Makes seeds for the fuzz targets from the files of the tests: make_seeds.py FOLDER.
 
-Whole files are too large for a fuzzer to change with luck, so tensors are cut to a few numbers and vocabularies to a few
-dozen pieces. A .dict file holds the words that the reader asks for, taken from its sources and from the seeds.
+Whole files are too large for a fuzzer to make useful changes, so tensors are cut to a few numbers and vocabularies to
+a few dozen pieces. A .dict file has the words that the reader looks for, taken from its sources and from the seeds.
 """
 import json
 import pathlib
@@ -92,7 +92,7 @@ def tokenizer():
 
 
 def fields(data):
-    """The fields of a protobuf message: (number, all bytes of the field, its content)."""
+    """Yields the fields of a protobuf message: (number, all bytes of the field, its content)."""
     at = 0
 
     def varint():

@@ -1,5 +1,5 @@
-/* A fuzz target without a fuzzer: runs every seed of a folder, then seeds that are changed at random, always the same
- * ones. It finds what lies near the seeds, in seconds and with any compiler; scripts/fuzz looks further.
+/* Runs a fuzz target without a fuzzer: on every seed of a folder, then on seeds that are changed at random, always in
+ * the same way. It finds what is near the seeds, in seconds and with any compiler; scripts/fuzz looks further.
  *
  *   fuzz_replay_SUBJECT FOLDER N      N changed seeds
  */
@@ -36,7 +36,8 @@ static void read_seed(const char *folder, const char *name) {
   n_seeds++;
 }
 
-/* One change: some bytes are replaced, put in, taken out, or come from another seed. */
+/* Makes one change: replaces, inserts or removes bytes, or takes the rest from another seed. Returns the new size.
+ */
 static size_t change(uint8_t *bytes, size_t n) {
   static const char interesting[] = "{}[]\",:-0987654321eE.\\u\x80\xff\x00\x7f";
   size_t at = random_below(n + 1), length = 1 + random_below(8);
@@ -47,11 +48,11 @@ static size_t change(uint8_t *bytes, size_t n) {
     case 1:
       if (at < n) bytes[at] = (uint8_t)interesting[random_below(sizeof interesting)];
       return n;
-    case 2: /* take out */
+    case 2: /* remove */
       if (length > n - at) length = n - at;
       memmove(bytes + at, bytes + at + length, n - at - length);
       return n - length;
-    case 3: /* put in: what stands elsewhere */
+    case 3: /* insert bytes from elsewhere */
       if (n == 0 || n + length > MAX_BYTES) return n;
       memmove(bytes + at + length, bytes + at, n - at);
       for (size_t i = 0; i < length; i++) bytes[at + i] = bytes[random_below(n)];
@@ -74,7 +75,7 @@ static int is_seed(const struct dirent *entry) {
   return entry->d_name[0] != '.';
 }
 
-/* The input lies in a block of its own size, so that a sanitizer sees a read behind it. */
+/* Runs the target on a block of the input's size, so that a sanitizer sees a read behind it. */
 static void run(const uint8_t *bytes, size_t n) {
   uint8_t *copy = malloc(n ? n : 1);
   FUZZ_CHECK(copy);

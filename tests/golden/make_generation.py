@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes generation-more.json into golden folders: what transformers' generate gives where generation.json is silent.
+"""Writes generation-more.json into golden folders: transformers' generate with options that generation.json lacks.
 
 usage: make_generation.py [FOLDER]...      (without: every folder of FOLDERS below; needs torch and transformers 5.12)
 
-The entries are those of generation.json (tests/golden/test_generate.c) and may bring input_ids and decoder_input_ids.
-They have scores without beams, too: the sum of compute_transition_scores(normalize_logits=True) up to the end of a row,
-over its length to the power of length_penalty, which is what sequences_scores are with beams.
+Its entries are as in generation.json (tests/golden/test_generate.c) and may have input_ids and decoder_input_ids of
+their own. They have scores even without beams: the sum of compute_transition_scores(normalize_logits=True) up to the
+end of a row, over its length to the power of length_penalty, as sequences_scores are with beams.
 """
 import json
 import os

@@ -55,7 +55,7 @@ NEW = 16
 
 
 def randomize(model):
-    """Numbers that matter: states of about 1, biases and scales of norms that are not 0 and 1."""
+    """Sets numbers that matter: states of about 1, biases and scales of norms that are not 0 and 1."""
     for name, p in list(model.named_parameters()) + [(n, b) for n, b in model.named_buffers() if "bias" in n]:
         if not p.requires_grad and p.dim() == 2 and "bias" not in name:  # sinusoids
             continue
@@ -63,13 +63,13 @@ def randomize(model):
         if name.endswith("final_logits_bias") or p.dim() == 1 and name.endswith("bias"):
             x *= 0.12
         elif p.dim() == 1:
-            x = (model.config.model_type != "gemma") + 0.2 * x  # which adds the 1
+            x = (model.config.model_type != "gemma") + 0.2 * x  # gemma adds the 1 itself
         elif "shared" in name or "embed_tokens" in name:
             x *= 0.12
         elif "embed" not in name and "relative" not in name:
             is_score = re.search(r"\b(q|k|qkv)(_proj)?\.weight", name)
             x *= (1.4 if is_score else 2) / p.shape[1] ** 0.5
-            x *= 0.35 if ".q." in name else 1  # of T5, whose scores are not scaled
+            x *= 0.35 if ".q." in name else 1  # T5, whose scores are not scaled
         p.data.copy_(x)
 
 
@@ -114,7 +114,7 @@ def entry(model, inputs, options, eos, pad, brings=False):
 
 
 def end_of(model, inputs, pad):
-    """An id that the first row comes to after a few others; None: there is none."""
+    """Returns an id that the first row reaches after a few others; None: there is none."""
     given = {k: v for k, v in inputs.items() if not k.startswith("decoder_")}
     free = model.generate(**given, do_sample=False, num_beams=1, max_new_tokens=NEW, eos_token_id=None,
                           forced_eos_token_id=None, pad_token_id=pad)
@@ -124,7 +124,7 @@ def end_of(model, inputs, pad):
 
 @torch.no_grad()
 def make(folder, model_type, name, keys, change=None):
-    """change: called with the model before it is saved."""
+    """Makes a folder. change: called with the model before it is saved."""
     for seed in range(1, 40):  # the first one whose texts are not one word
         torch.manual_seed(seed)
         config = T.AutoConfig.for_model(model_type, **keys)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes translate.jsonl: what transformers' generate gives for models/en-es, the 4 best of 4 beams and greedy, with and
-without a beginning of the target (decoder_input_ids).
+"""Writes translate.jsonl: the 4 best of 4 beams and the greedy translation of transformers' generate for models/en-es,
+with and without a beginning of the target (decoder_input_ids).
 
 usage: make_translate.py      (needs torch and transformers 5.12)
 """

@@ -1,6 +1,6 @@
-/* Translations by their scores and what they cover of the source, against every sequence over a vocabulary of 5: its
- * log-probabilities and cross-attentions by a forward pass, and Wu et al. (2016), equation 14, written down once more.
- */
+/* Compares translations that are ranked by score plus coverage penalty with every sequence over a vocabulary of 5.
+ * Their scores come from the log-probabilities and cross-attentions of a forward pass and from a second implementation
+ * of Wu et al. (2016), equation 14. */
 #include <math.h>
 
 #include "support/driver.h"
@@ -35,7 +35,7 @@ static int by_score(const void *left, const void *right) {
   return (a->score < b->score) - (a->score > b->score);
 }
 
-/* heads: LAYER:HEAD, or NULL for all of layer 1, the last one. */
+/* Scores all sequences. heads: LAYER:HEAD, or NULL for all heads of layer 1, the last. */
 static void score_all(driver *d, vkf_model *model, const char *text, const char *heads, double penalty,
                       double length_penalty) {
   static int32_t sources[N_MAX * 8], targets[N_MAX * LONGEST];
@@ -120,7 +120,7 @@ static void the_best_of_all(void **state) {
     assert_null(vkf_result_find(result, "alignments"));
     vkf_result_destroy(&result);
   }
-  assert_true(n_changed > 5); /* the penalty decides something */
+  assert_true(n_changed > 5); /* the penalty changes something */
   close_model(&model);
   driver_close(&d);
 }

@@ -1,6 +1,6 @@
-/* The reproducible mode: every output of a forward pass has the bits that the scalar path gives in that mode, so two
- * devices that pass have the same. Some folders, and every op by itself with special values among its numbers.
- */
+/* The reproducible mode: every output of a forward pass has the bits of the scalar path in that mode, so any two
+ * devices that pass have the same bits. Tests some folders, and every op by itself with special values among its
+ * numbers. */
 #include "kern/kern.h"
 #include "op/case_program.h"
 #include "ref/ref.h"
@@ -9,7 +9,7 @@
 
 enum { SPECIAL_ROOM = 1 << 20 };
 
-/* What a folder's model computes on a device. */
+/* Returns what a folder's model computes on a device. */
 static vkf_result *run(const driver *d, const char *folder) {
   char path[GOLDEN_PATH];
   vkf_model *model = NULL;
@@ -24,7 +24,7 @@ static vkf_result *run(const driver *d, const char *folder) {
   return found;
 }
 
-/* Elements whose bits differ, over all outputs. */
+/* Counts the elements whose bits differ, over all outputs. */
 static size_t count_differences(const char *folder, const driver *one, const driver *other) {
   size_t different = 0;
   vkf_result *a = run(one, folder), *b = run(other, folder);
@@ -54,14 +54,14 @@ static void test_bits_of_the_scalar_path(void **state) {
   vkf_device_close(&ref.device);
 }
 
-/* The mode changes what is computed: else the test above would compare a device with itself. */
+/* The mode must change what is computed; else the test above would compare a device with itself. */
 static void test_the_mode_is_another(void **state) {
   assert_true(count_differences("marian", *state, driver_shared(DRIVER_PLAIN)) > 0);
 }
 
 /* ---- special values, op by op ------------------------------------------------------------------------------------ */
 
-/* What a pass puts among the numbers of a case. */
+/* The special values that a pass puts among the numbers of a case. */
 static const struct {
   const char *name;
   uint32_t bits[12];
@@ -80,7 +80,7 @@ static const struct {
       0x7f7fffff, 0x3f000000, 0xc2c80000}},
 };
 
-/* One number in `every` is one of the kind; so are the values of edits. */
+/* One number in `every` is of the kind; of weights one in 4 `every`, of the values of edits one in two. */
 typedef struct special_source {
   vkf_weight_source plain;
   size_t kind, every;
@@ -141,8 +141,8 @@ static void make_special(vkf_env *env, const vkf_case *c, size_t kind, size_t ev
   run->weights.load = load_special;
 }
 
-/* Runs a case on a backend, by a variant or (NULL) the one that is chosen, and puts all its outputs into `out`, which
- * has room. 0: the variant does not fit. */
+/* Runs a case on a backend, by a variant or (NULL) the one that is picked, and puts all its outputs into `out`, which
+ * has room for them. Returns their number; 0: the variant does not fit. */
 static size_t run_special(vkf_context *context, vkf_backend *backend, const vkf_case *c, const char *variant,
                           size_t kind, size_t every, uint32_t *out) {
   size_t n = 0;
@@ -164,8 +164,8 @@ static size_t run_special(vkf_context *context, vkf_backend *backend, const vkf_
   return n;
 }
 
-/* A few cases of every op, with special values of every kind, have the scalar path's bits. An element that the op does
- * not write holds a NaN on both. */
+/* A few cases of every op, with special values of every kind, must have the scalar path's bits. Elements that the op
+ * does not write hold a NaN on both. */
 static void test_special_values(void **state) {
   driver *d = *state;
   static uint32_t own[SPECIAL_ROOM], expected[SPECIAL_ROOM];
@@ -198,7 +198,7 @@ static void test_special_values(void **state) {
   ref->table->destroy(&ref);
 }
 
-/* Without the mode, too, subnormal numbers are no ties for top_k, in any of its kernels. */
+/* Even without the mode no kernel of top_k may take different subnormal numbers for ties. */
 static void test_ties_of_tiny_numbers(void **state) {
   driver *d = *state;
   static uint32_t own[SPECIAL_ROOM], expected[SPECIAL_ROOM];

@@ -1,6 +1,6 @@
-/* 1,000 continuations drawn for one prompt against their exact probabilities: the softmax of the logits of forward
- * passes, after temperature, top_k, top_p and min_p. Two ids are drawn, so the second one's probability depends on the
- * first. Pearson's statistic is under its 0.999 quantile; the seed is fixed, so a run repeats the one before.
+/* Compares 1,000 continuations drawn for one prompt with their exact probabilities: the softmax of the logits of
+ * forward passes, after temperature, top_k, top_p and min_p. Two ids are drawn, so the second one's probability depends
+ * on the first. Pearson's statistic must be under its 0.999 quantile; the seed is fixed, so every run draws the same.
  */
 #include <math.h>
 
@@ -15,7 +15,7 @@ typedef struct rules {
   int top_k; /* 0: all */
 } rules;
 
-/* The probabilities of ids after the rules: those that are kept, and of these their shares. */
+/* Computes the probabilities of ids after the rules: the shares of those that are kept, 0 for the others. */
 static void exact_of(const float *logits, const rules *r, double p[V]) {
   int order[V];
   double total = 0, before = 0, kept = 0, most = 0;
@@ -39,7 +39,7 @@ static void exact_of(const float *logits, const rules *r, double p[V]) {
   for (int i = 0; i < V; i++) p[i] /= kept;
 }
 
-/* Pearson's statistic of counts [n] against probabilities; those of which fewer than 5 are expected count as one. */
+/* Checks Pearson's statistic of counts [n] against probabilities; outcomes expected fewer than 5 times count as one. */
 static void expect_fit(const char *what, const double *p, const unsigned *counts, size_t n) {
   double statistic = 0, rest = 0, n_rest = 0;
   int cells = 0;
@@ -62,7 +62,7 @@ static void expect_fit(const char *what, const double *p, const unsigned *counts
   if (!(statistic <= quantile)) fail_msg("%s: chi-square %g of %d cells is over %g", what, statistic, cells, quantile);
 }
 
-/* Logits behind the prompt, and behind the prompt and each id. */
+/* Returns the logits after the prompt or, with_each, after the prompt and each id. */
 static vkf_result *logits_after(driver *d, vkf_model *model, bool with_each) {
   vkf_result *result = NULL;
   static int32_t ids[V][PROMPT + 1];

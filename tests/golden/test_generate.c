@@ -1,5 +1,5 @@
-/* generate over the golden folders: every entry of generation.json and of generation-more.json (make_generation.py),
- * its ids exactly and its scores.
+/* Generates over the golden folders: every entry of generation.json and of generation-more.json (make_generation.py)
+ * must have its exact ids, and its scores.
  *
  * An entry is {"options": keys of generation_config.json, "rows": n, "sequences": ids, "scores": numbers or null}, for
  * the first n rows of the inputs in expected.safetensors or for the input_ids, attention_mask and decoder_input_ids
@@ -16,7 +16,7 @@ typedef struct own_inputs {
   int32_t *ids, *mask, *prefix;
 } own_inputs;
 
-/* A list of rows of one length as int32; the caller frees it. */
+/* Returns a list of rows of one length as int32; the caller frees it. */
 static int32_t *rows_of(const json_t *lists, size_t *rows, size_t *length) {
   *rows = json_array_size(lists);
   assert_true(*rows > 0);
@@ -37,7 +37,7 @@ static void bring(const json_t *entry, const char *name, vkf_array *array, int32
   *array = (vkf_array){.name = name, .dtype = VKF_I32, .rank = 2, .shape = {rows, length}, .data = *memory};
 }
 
-/* The decoder's ids in expected.safetensors are the forward pass's. */
+/* Leaves out the decoder's ids in expected.safetensors, which are for the forward pass. */
 static size_t entry_inputs(const json_t *entry, const vkf_result *expected, vkf_array inputs[GOLDEN_MAX_INPUTS],
                            own_inputs *own) {
   size_t n = 0, rows = (size_t)json_integer_value(json_object_get(entry, "rows"));
@@ -75,7 +75,7 @@ static void run_entry(driver *d, const char *folder, vkf_model *model, const vkf
   char what[512];
   size_t rows, length;
   json_t *given = json_object_get(entry, "options"), *options = json_deep_copy(given);
-  /* Greedy is what transformers' generate does without a key; a folder's own num_beams is not meant. */
+  /* transformers' generate is greedy without a key; the folder's own num_beams must not count. */
   if (!json_object_get(options, "num_beams")) json_object_set_new(options, "num_beams", json_integer(1));
   char *config = json_dumps(options, JSON_COMPACT);
   int32_t *ids = rows_of(json_object_get(entry, "sequences"), &rows, &length);
@@ -95,7 +95,7 @@ static void run_entry(driver *d, const char *folder, vkf_model *model, const vkf
   json_decref(options);
 }
 
-/* Of one file; false: the folder has none. */
+/* Runs up to `max` entries of one file. Returns false if the folder has none. */
 static bool run_entries(driver *d, const char *folder, const char *file, size_t max) {
   vkf_model *model = NULL;
   vkf_result *expected = NULL;
@@ -127,7 +127,7 @@ static void visit_all(driver *d, const char *folder) {
 
 static void visit_some(driver *d, const char *folder) {
   run_entries(d, folder, "generation.json",
-              4); /* greedy, with edits of logits, and with beams: the commands of all the others */
+              4); /* greedy, with edits of logits, and with beams: the others have the same commands */
 }
 
 static void test_every_entry(void **state) {

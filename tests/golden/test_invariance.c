@@ -1,7 +1,6 @@
-/* The same sentence gives the same bits: alone, as one of a batch of 32, beside padding, and step by step from the
- * cache as in one full pass; and generates the same. Software drivers sum in one order for every shape
- * (docs/architecture.md), so nothing here has a tolerance; a GPU does so when it is asked for batch invariance.
- */
+/* A sentence gives the same bits alone, in a batch of 32, beside padding, and step by step from the cache as in one
+ * full pass, and it generates the same. Software drivers sum in one order for every shape (docs/architecture.md), so
+ * nothing here has a tolerance; a GPU does so if batch invariance is requested. */
 #include "engine/opened.h"
 #include "support/golden.h"
 
@@ -9,7 +8,7 @@ enum { S = 9, WIDE = 21, T = 6, BATCH = 32, ROW = 13 };
 
 static const char *const folders[] = {VKF_SOURCE_DIR "/models/en-es", VKF_SOURCE_DIR "/tests/golden/marian"};
 
-/* Any ids do; those of row ROW are the sentence's in every batch. */
+/* Returns any id; those of row ROW are the sentence's in every batch. */
 static int32_t id_at(uint32_t row, uint32_t i, uint32_t vocab) {
   return (int32_t)(3 + vkf_rng_u64(11, row, i) % (vocab - 3));
 }
@@ -20,7 +19,7 @@ typedef struct batch {
   int32_t ids[BATCH * WIDE], mask[BATCH * WIDE], target[BATCH * T];
 } batch;
 
-/* The sentence at row `at`; the other rows have lengths of their own; what is behind a length is padding. */
+/* Puts the sentence at row `at`. The other rows have their own lengths; what is behind a length is padding. */
 static void fill(batch *b, uint32_t rows, uint32_t width, uint32_t at, uint32_t vocab) {
   *b = (batch){.rows = rows, .width = width, .at = at};
   for (uint32_t r = 0; r < rows; r++) {
@@ -49,7 +48,7 @@ static void expect_bits(const char *what, const float *found, const float *expec
       fail_msg("%s: element %zu is %.9g, expected %.9g, bit for bit", what, i, found[i], expected[i]);
 }
 
-/* The sentence's rows of an array [rows, length, width], of which `keep` positions are its own. */
+/* Compares the sentence's row of an array [rows, length, width], of which `keep` positions are its own. */
 static void expect_row(const char *what, const batch *b, const vkf_result *found, const vkf_result *alone,
                        const char *name, size_t keep) {
   const vkf_array *f = vkf_result_find(found, name), *a = vkf_result_find(alone, name);
@@ -86,7 +85,7 @@ static void test_batch_and_padding(void **state) {
   }
 }
 
-/* The target one id at a time, in a slot. */
+/* Runs the target one id at a time, in a slot. */
 static void run_steps(driver *d, vkf_model *model, const batch *b, float *logits, uint32_t vocab) {
   const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = T,
                                      .source_tokens = b->width};
@@ -137,7 +136,8 @@ typedef struct generated {
   float scores[4];
 } generated;
 
-/* Row `at` of ROWS rows (alone: of one) of different lengths is the sentence, pads are before or behind the others. */
+/* Generates for ROWS rows (alone: one) of different lengths. Row `at` is the sentence; pads are before or behind the
+ * others. */
 static generated generate(driver *d, vkf_model *model, const vkf_model_info *info, const char *config, bool alone,
                           uint32_t at, bool pads_before) {
   const uint32_t rows = alone ? 1 : ROWS, width = alone ? S : WIDE;
@@ -212,7 +212,7 @@ static void test_generate(void **state) {
   }
 }
 
-/* On a GPU it is an option. */
+/* On a GPU batch invariance is an option. */
 static int setup(void **state) {
   setenv("VKF_TEST_BATCH_INVARIANT", "1", 1);
   return driver_setup(state);

@@ -1,15 +1,14 @@
 /* Pads never change bits: every golden folder of texts, with pads up to PADS on each side, in the forward pass and in
  * generation, in the default mode and in the reproducible one. Nothing here has a tolerance.
  *
- * A folder runs the numbers of pads around whole blocks of keys and a share of the others, the next folder and the
- * other mode the ones beside them, so every number up to PADS is run by many folders. On a Vulkan driver every second
- * folder runs in each mode; what lavapipe leaves out SwiftShader runs. VKF_PADS=all runs all of them on each
- * (scripts/accept), and op.pads has every number on each kernel.
+ * Each folder runs the numbers of pads around whole blocks of keys and a share of the others. The next folder and the
+ * other mode run the numbers beside these, so many folders run each number up to PADS. On a Vulkan driver every second
+ * folder runs in each mode; SwiftShader runs what lavapipe leaves out. VKF_PADS=all runs all of them on each
+ * (scripts/accept), and op.pads runs every number on each kernel.
  *
- * Pads behind a sentence never move it. Pads before it move its positions in a forward pass where positions count them
- * (vkf_model_position_ids), as in transformers: there only pads behind it are tried. generate counts positions by the
- * mask, so there a prompt may be padded before it whatever the model.
- */
+ * Pads behind a sentence never move it. Pads before it move its positions in a forward pass if positions count them
+ * (vkf_model_position_ids), as in transformers; then only pads behind it are tried. generate counts positions by the
+ * mask, so it may have pads before the prompt with any model. */
 #include "engine/opened.h"
 #include "model/internal.h"
 #include "support/golden.h"
@@ -55,14 +54,14 @@ static bool runs_all(void) {
   return asked && !strcmp(asked, "all");
 }
 
-/* Does a folder run in this mode on this driver? */
+/* Returns whether a folder runs in this mode on this driver. */
 static bool takes_mode(unsigned folder, int deterministic) {
   const char *device = getenv("VKF_DEVICE");
   const bool is_ref = device && !strcmp(device, "ref"), is_lavapipe = device && !strcmp(device, "lavapipe");
   return runs_all() || is_ref || (folder + (unsigned)deterministic + is_lavapipe) % 2 == 0;
 }
 
-/* Is this number of pads run now? */
+/* Returns whether this number of pads is run now. */
 static bool takes(uint32_t n) {
   const bool is_border = n == 0 || n == 1 || n == 16 || n == PADS;
   return is_border || n % SHARE == turn % SHARE || runs_all();
@@ -70,14 +69,14 @@ static bool takes(uint32_t n) {
 
 /* ---- sentences --------------------------------------------------------------------------------------------------- */
 
-/* Any id but the pad, behind which no position is counted. */
+/* Returns any id but the pad, whose positions may not count. */
 static int32_t id_at(const side *s, uint32_t stream, uint32_t i) {
   const uint32_t vocab = stream == 2 ? s->info->target_vocab : VKF_MAX(s->info->vocab, s->info->target_vocab);
   int32_t id = (int32_t)(vkf_rng_u64(17, stream, i) % VKF_MIN(vocab, s->info->vocab ? s->info->vocab : vocab));
   return id == s->info->pad_id ? (id ? id - 1 : 1) : id;
 }
 
-/* `length` ids of a stream after `before` pads, in a row of `width`. */
+/* Writes `length` ids of a stream after `before` pads, in a row of `width`. */
 static void place(const side *s, uint32_t stream, uint32_t before, uint32_t length, uint32_t width, int32_t *ids,
                   int32_t *mask) {
   for (uint32_t i = 0; i < width; i++) {
@@ -115,7 +114,7 @@ static void expect_zeros(const char *name, const float *found, size_t n) {
     if (found[i] != 0) fail_msg("%s, %s, %s: a pad has %.9g, expected 0", folder_now, what, name, found[i]);
 }
 
-/* The sentence's own numbers, and zeros at its pads. */
+/* Compares the sentence's own numbers, and checks for zeros at its pads. */
 static void expect_own(const vkf_array *found, const vkf_array *alone, place_of at) {
   const float *f = found->data, *a = alone->data;
   const size_t *n = found->shape, *m = alone->shape;
@@ -139,7 +138,7 @@ static void expect_own(const vkf_array *found, const vkf_array *alone, place_of 
   }
 }
 
-/* Outputs of the first token are compared where the first token is the sentence's. */
+/* Compares the outputs. Those of the first token only if that is the sentence's. */
 static void expect_outputs(const side *s, const vkf_result *found, const vkf_result *alone, size_t row, size_t source,
                            size_t target) {
   for (size_t i = 0; i < vkf_result_count(alone); i++) {
@@ -178,7 +177,7 @@ static void fill(const side *s, padded *p, uint32_t row, uint32_t before, uint32
         p->target_mask + row * p->target_width);
 }
 
-/* n pads behind the sentence in row 0, and before it in row 1, where that changes no position. */
+/* Puts n pads behind the sentence in row 0, and before it in row 1 if that changes no position. */
 static void test_forward(side *s) {
   padded p = {.rows = 1, .width = s->n, .target_width = T};
   fill(s, &p, 0, 0, 0);
@@ -216,7 +215,7 @@ static vkf_result *generate(side *s, uint32_t rows, uint32_t width, int32_t *ids
   return result;
 }
 
-/* Row `row` of what a batch generated, against a run of its own: ids, log-probabilities, scores. */
+/* Compares row `row` of what a batch generated with a run of its own: ids, log-probabilities, scores. */
 static void expect_generated(const vkf_result *found, const vkf_result *alone, size_t row) {
   static const char *const names[] = {"logprobs", "top_logprobs", "sequences_scores"};
   size_t n_found = 0;
@@ -243,7 +242,7 @@ static void expect_tokens(const vkf_result *found, const vkf_result *alone, size
                        ((const int32_t *)a->data)[r * a->shape[1] + i]);
 }
 
-/* n pads before the prompt, or, where there is an encoder, behind the source and, where it may be, before it. */
+/* Puts n pads before the prompt; with an encoder behind the source and, if they may be there, before it. */
 static void test_numbers(side *s, bool beams) {
   int32_t ids[2 * WIDE], mask[2 * WIDE];
   char text[64];
@@ -267,7 +266,7 @@ static void test_numbers(side *s, bool beams) {
   vkf_result_destroy(&alone);
 }
 
-/* Prompts of LENGTH to WIDE tokens in one batch, each with its own number of pads before it. */
+/* Runs prompts of LENGTH to WIDE tokens in one batch, each with its own number of pads before it. */
 static void test_lengths(side *s) {
   static int32_t ids[(PADS + 1) * WIDE], mask[(PADS + 1) * WIDE], own[WIDE], own_mask[WIDE];
   char text[64];

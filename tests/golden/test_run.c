@@ -1,8 +1,8 @@
-/* One forward pass over each golden folder: every tensor that PyTorch returned, by name, shape and value.
+/* Runs one forward pass over each golden folder and compares every tensor that PyTorch returned, by name, shape and
+ * value.
  *
- * Values are held to golden_tolerance() of the tensor's largest magnitude. Positions that the mask takes out are
- * compared with nothing, but are finite.
- */
+ * Values may differ by golden_tolerance() of the tensor's largest magnitude. Positions that the mask takes out must
+ * only be finite. */
 #include "support/golden.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ typedef struct positions {
   const vkf_array *mask; /* NULL: all are real */
 } positions;
 
-/* Attentions are [B,H,query,key]: the queries count. Masked keys have weight 0, which is compared. */
+/* Attentions are [B,H,query,key]: the axis is that of queries. Masked keys have weight 0, which is compared. */
 static positions find_positions(const vkf_array *output, const vkf_result *expected) {
   bool two = vkf_result_find(expected, "decoder_input_ids") != NULL;
   bool target = !strncmp(output->name, "decoder_", 8) || !strncmp(output->name, "cross_", 6) ||

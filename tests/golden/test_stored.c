@@ -1,5 +1,4 @@
-/* A file of 16-bit numbers: a pass gives the same bits whether the device stores them as they are in the file or as
- * float32.
+/* With a file of 16-bit numbers a pass gives the same bits whether the device stores them as in the file or as float32.
  *
  * The folders: combined tensors (llama), rows in groups (gpt-neox), columns that become rows (gpt2).
  */
@@ -44,7 +43,7 @@ static void same(const char *what, const vkf_result *one, const vkf_result *othe
   }
 }
 
-/* The head of a llama in bf16 becomes 2^-101 everywhere. */
+/* Makes the head of a llama in bf16 2^-101 everywhere. */
 static void make_head_tiny(const char *target) {
   static char header[1 << 16];
   char path[GOLDEN_PATH];
@@ -92,7 +91,7 @@ static void test_the_reproducible_mode_lets_in_what_a_file_stores(void **state) 
   visit(*state, "llama", &stored[1], true);
 }
 
-/* Memory of a device that is not mapped gets its weights through the ring of uploads. */
+/* If a device's memory is not mapped, weights get there through the ring of uploads. */
 static void test_weights_that_are_uploaded_are_those_that_are_mapped(void **state) {
   static const vkf_storage formats[] = {VKF_STORAGE_F32, VKF_STORAGE_F16, VKF_STORAGE_INT8};
   static const char *const folders[] = {"llama", "gpt2"};

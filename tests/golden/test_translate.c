@@ -1,7 +1,6 @@
-/* translate with the shipped model: the ids, texts and scores that PyTorch gives for the sentences of golden.jsonl,
- * greedy and with 4 beams, and those of translate.jsonl (make_translate.py) with lists of the best and with prefixes.
- * golden.generate has the validation layer look at the same programs.
- */
+/* Translates with the shipped model: compares ids, texts and scores with PyTorch's for the sentences of golden.jsonl,
+ * greedy and with 4 beams, and for those of translate.jsonl (make_translate.py) with lists of the best and with
+ * prefixes. golden.generate runs the same programs with the validation layer. */
 #include "support/golden.h"
 #include "support/range.h"
 
@@ -47,7 +46,7 @@ static void compare_ids(const char *source, const int32_t *row, size_t length, c
     if (row[i] != pad) fail_msg("%s: expected %zu ids, found %d after them", source, n, (int)row[i]);
 }
 
-/* The sentences of golden.jsonl, or VKF_GOLDEN_SHARE of them. */
+/* Reads the sentences of golden.jsonl, or VKF_GOLDEN_SHARE of them. */
 static void read_golden(lines *l) {
   static lines all;
   read_lines(&all, MODEL "/golden.jsonl");
@@ -100,7 +99,8 @@ static void test_four_beams(void **state) {
   compare_all(*state, "{\"num_beams\": 4}", "beam4", "beam4_text", "beam4_score");
 }
 
-/* The sum of the log-probabilities of a translation is what transformers' beam search divided by its length. */
+/* The sum of a translation's log-probabilities, divided by its length, is the score of transformers' beam search.
+ */
 static void test_scores(void **state) {
   static lines l;
   driver *d = *state;
@@ -124,7 +124,7 @@ static void test_scores(void **state) {
       is_same = row[t] == (int32_t)json_integer_value(json_array_get(beam, t));
       sum += logprobs[t];
     }
-    if (!is_same) continue; /* the text has other ids, too */
+    if (!is_same) continue; /* the text also has other ids */
     n_same++;
     assert_true(fabs(sum - vkf_result_f64(found, "scores", NULL)[i]) < 2e-6); /* 3.3e-7 at most */
     golden_expect_score(l.sources[i], i, sum / (double)n,
@@ -136,7 +136,7 @@ static void test_scores(void **state) {
   for (size_t i = 0; i < l.n; i++) json_decref(l.entries[i]);
 }
 
-/* The n best of each line of translate.jsonl, some with a beginning that is given, together and one after another. */
+/* Compares the n best of each line of translate.jsonl, some with a given beginning, together and one after another. */
 static void compare_lists(driver *d, const char *config, const char *key, size_t each) {
   static lines l;
   const char *prefixes[MAX_LINES];
@@ -174,7 +174,7 @@ static void test_lists(void **state) {
 enum { N_TEXTS = 2, FIRST = 40, BEST = 3, VOCAB = 8000 };
 static const char *const texts[N_TEXTS] = {"Yes.", "I am here."};
 
-/* Target i of a source id: the more probable, the lower i is. */
+/* Returns target i of a source id. Targets with lower i are more probable. */
 static int32_t target_of(int32_t source, int i) {
   return (source * 37 + i * 1009 + 400) % VOCAB;
 }
@@ -189,7 +189,7 @@ static void write_table(vkf_tokenizer *tokenizer, const char *path) {
   fclose(file);
 }
 
-/* A configuration that suppresses what the list does not allow after text i; to free(). */
+/* Returns a configuration that suppresses what the list does not allow for text i; free() it. */
 static char *suppressed_by(vkf_tokenizer *tokenizer, size_t i, const char *config) {
   static bool allowed[VOCAB];
   vkf_result *ids = NULL;
@@ -211,7 +211,7 @@ static char *suppressed_by(vkf_tokenizer *tokenizer, size_t i, const char *confi
   return text;
 }
 
-/* A text that was translated alone, or whose translations begin with row `first`, against another result of it. */
+/* Compares two results of a text: alone, or in a result where its translations begin with row `first`. */
 static void same_rows(const vkf_result *a, const vkf_result *b, size_t first, size_t n, float most) {
   const vkf_array *x = vkf_result_find(a, "sequences"), *y = vkf_result_find(b, "sequences");
   const float *x_scores = vkf_result_f32(a, "token_scores", NULL), *y_scores = vkf_result_f32(b, "token_scores", NULL);
@@ -225,7 +225,7 @@ static void same_rows(const vkf_result *a, const vkf_result *b, size_t first, si
     }
 }
 
-/* Ids that are generated, with and without pads behind the source. */
+/* Checks that pads behind the source change no generated ids. */
 static void pads_allow_nothing(driver *d, vkf_model *model, const vkf_shortlist *list) {
   static int32_t ids[] = {385, 262, 16, 1, 0, 0}, mask[] = {1, 1, 1, 1, 0, 0};
   vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {1, 6}, ids}, {"attention_mask", VKF_I32, 2, {1, 6}, mask}};
@@ -244,7 +244,7 @@ static void pads_allow_nothing(driver *d, vkf_model *model, const vkf_shortlist 
   vkf_result_destroy(&alone);
 }
 
-/* More beams than the list has ids get the first ones of the vocabulary, too. */
+/* If there are more beams than ids in the list, the first ids of the vocabulary are taken, too. */
 static void few_ids_are_enough(driver *d, vkf_model *model, const char *path) {
   enum { BEAMS = 16 };
   vkf_shortlist *list = NULL;
@@ -260,8 +260,8 @@ static void few_ids_are_enough(driver *d, vkf_model *model, const char *path) {
   vkf_shortlist_close(&list);
 }
 
-/* Only the rows of the list are computed: as if all others were suppressed before the log-softmax, and the same bits
- * whatever else is in the batch. */
+/* Only the rows of the list are computed. The results are as if all others were suppressed before the log-softmax, and
+ * have the same bits whatever else is in the batch. */
 static void test_short_lists(void **state) {
   driver *d = *state;
   static const char *const configs[] = {

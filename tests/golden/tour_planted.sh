@@ -8,10 +8,10 @@ code=$?
 echo "$out"
 right=$("$1" tour scores | sed -n '$s/.* of \([0-9]*\) reproduced/\1/p')
 case $out in *"WRONG scaled is"*) ;; *) code=none ;; esac
-# --brief leaves out what passes, and nothing else.
+# --brief must leave out what passes, and nothing else.
 brief=$("$1" tour scores --brief --file "$3")
 [ "$brief" = "$(echo "$out" | grep -v '^    ok ')" ] || code=brief
-# The page has every check, right or wrong, and what is printed stays as it is.
+# The page must have every check, right or wrong, and what is printed must stay the same.
 paged=$("$1" tour scores --file "$3" --html "$3.html")
 [ "$paged" = "$out" ] || code=paged
 [ "$(grep -o '"check":true' "$3.html" | wc -l)" = "$((right - 1))" ] || code=page

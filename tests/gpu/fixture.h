@@ -1,8 +1,7 @@
 /* What the tests of room gpu share: a device of the driver that VKF_DEVICE names, and the pipeline of scale.comp.
  *
- * Only headers of room gpu that other rooms see are used. The validation layer is on wherever it is installed, and
- * close_gpu() holds the test to silence.
- */
+ * Uses only those headers of room gpu that other rooms see. The validation layer is on if it is installed; close_gpu()
+ * fails the test if it said anything. */
 #ifndef VKF_TESTS_GPU_FIXTURE_H
 #define VKF_TESTS_GPU_FIXTURE_H
 
@@ -38,12 +37,12 @@ static inline void init_env(vkf_env *env, bool quiet) {
   vkf_env_init(env, &params);
 }
 
-/* The message stands in the assertion that fails. */
+/* Fails the test with the message of the call if the status is not VKF_OK. */
 static inline void ok(vkf_env *env, vkf_status status) {
   if (status != VKF_OK) fail_msg("status %d: %s", (int)status, env->message);
 }
 #define OK(call) ok(&g->env, (call))
-/* The call fails with `status` and a message that holds `words`. */
+/* Checks that the call fails with `status` and a message that contains `words`. */
 #define REFUSED(status, words, call)                                                                \
   do {                                                                                              \
     vkf_env_clear(&g->env);                                                                         \
@@ -52,7 +51,7 @@ static inline void ok(vkf_env *env, vkf_status status) {
     vkf_env_clear(&g->env);                                                                         \
   } while (0)
 
-/* With validation if it is installed. */
+/* Opens an instance, with validation if the layer is installed. */
 static inline void open_instance(gpu *g, bool validation) {
   vkf_gpu_instance_params params = {.validation = validation};
   vkf_status st = vkf_gpu_instance_create(&g->env, &params, &g->instance);
@@ -63,7 +62,7 @@ static inline void open_instance(gpu *g, bool validation) {
   ok(&g->env, st);
 }
 
-/* The index of the driver's device; SIZE_MAX: it is not there. */
+/* Returns the index of the driver's device; SIZE_MAX: it is not there. */
 static inline size_t find_device(const vkf_gpu_instance *instance) {
   const char *name = getenv("VKF_DEVICE");
   for (size_t i = 0; i < vkf_gpu_instance_count(instance); ++i) {
@@ -83,7 +82,7 @@ static inline void open_gpu(gpu *g, const vkf_gpu_device_params *params) {
   ok(&g->env, vkf_gpu_device_create(g->instance, find_device(g->instance), params, &g->device));
 }
 
-/* Everything is given back, and the layer said nothing. */
+/* Closes everything and checks that all memory was freed and that the layer said nothing. */
 static inline void close_gpu(gpu *g) {
   uint64_t now = 1;
   vkf_gpu_device_memory(g->device, &now, NULL);
@@ -97,7 +96,7 @@ static inline void close_gpu(gpu *g) {
   assert_int_equal(g->env.live_bytes, 0);
 }
 
-/* 0: the driver is there; else what main() returns. */
+/* Returns 0 if the driver is there, else what main() is to return. */
 static inline int missing_driver(void) {
   gpu g = {0};
   init_env(&g.env, true);
@@ -111,7 +110,7 @@ static inline int missing_driver(void) {
 }
 #define RUN(tests) (missing_driver() ? missing_driver() : cmocka_run_group_tests(tests, NULL, NULL))
 
-/* dst[i] = src[i] * factor + offset; constants [2]: the workgroup and the offset. */
+/* Returns parameters of scale: dst[i] = src[i] * factor + offset. constants [2]: the workgroup and the offset. */
 static inline vkf_gpu_pipeline_params scale_params(const uint32_t *constants) {
   return (vkf_gpu_pipeline_params){.name = "scale",
                                    .code = scale_spirv,
@@ -134,7 +133,7 @@ typedef struct scale_push {
   uint32_t n, factor;
 } scale_push;
 
-/* A dispatch of scale over n words of src and dst with all that it points to. */
+/* A dispatch of scale over n words of src and dst, with all that it points to. */
 typedef struct scale_dispatch {
   vkf_gpu_dispatch d;
   vkf_gpu_binding bindings[2];
@@ -178,7 +177,7 @@ static inline vkf_gpu_buffer *make_buffer(gpu *g, const char *name, vkf_gpu_memo
   return buffer;
 }
 
-/* Words 1, 2, 3, ... */
+/* Writes the words 1, 2, 3, ... */
 static inline void write_counting(gpu *g, vkf_gpu_buffer *buffer, uint32_t n) {
   uint32_t *words = malloc(n * sizeof(*words));
   for (uint32_t i = 0; i < n; ++i) words[i] = i + 1;
@@ -186,7 +185,7 @@ static inline void write_counting(gpu *g, vkf_gpu_buffer *buffer, uint32_t n) {
   free(words);
 }
 
-/* buffer[i] == (i + 1) * factor + offset for i < n. */
+/* Checks that buffer[i] == (i + 1) * factor + offset for i < n. */
 static inline void expect_scaled(gpu *g, vkf_gpu_buffer *buffer, uint32_t n, uint32_t factor, uint32_t offset) {
   uint32_t *words = malloc(n * sizeof(*words));
   ok(&g->env, vkf_gpu_buffer_read(buffer, 0, words, n * sizeof(*words)));

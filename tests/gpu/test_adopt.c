@@ -1,10 +1,10 @@
-/* A device that the test makes by itself, as a host program would: it is used, with what was enabled and nothing else,
- * and lives on after we are done. */
+/* Adopts a device that the test makes itself, as a host program would. Only what was enabled may be used, and the
+ * device must outlive our use. */
 #include "fixture.h"
 
 #include "gpu/vk.h"
 
-/* A host program with a loader, an instance and a device of its own. */
+/* A host program with its own loader, instance and device. */
 typedef struct host {
   vkf_gpu_loader loader;
   vkf_vk_instance vk;
@@ -14,7 +14,7 @@ typedef struct host {
   vkf_device_handles handles;
 } host;
 
-/* The physical device of the driver that the tests run on. */
+/* Returns the physical device of the driver that the tests run on. */
 static VkPhysicalDevice find_physical(host *h) {
   const char *name = getenv("VKF_DEVICE");
   VkPhysicalDevice devices[16];
@@ -57,7 +57,7 @@ static void open_host(host *h, vkf_env *env, const VkPhysicalDeviceFeatures2 *fe
 }
 
 static void close_host(host *h) {
-  /* The device is still ours to use. */
+  /* The host can still use its device. */
   PFN_vkDeviceWaitIdle wait = (PFN_vkDeviceWaitIdle)h->vk.GetDeviceProcAddr(h->device, "vkDeviceWaitIdle");
   assert_int_equal(wait(h->device), VK_SUCCESS);
   PFN_vkDestroyDevice destroy = (PFN_vkDestroyDevice)h->vk.GetDeviceProcAddr(h->device, "vkDestroyDevice");
@@ -127,7 +127,7 @@ static void enabled_features_are_seen(void **state) {
   assert_int_equal(g->env.live_bytes, 0);
 }
 
-/* ---- a card in front of the driver: what it says of its memory and limits is invented, what runs is the driver --- */
+/* ---- a card in front of the driver: its memory and limits are invented, the driver does the work ----------------- */
 
 enum { CARD_OWN, CARD_WINDOW, CARD_HOST, N_CARD_TYPES, WINDOW_BYTES = 64 * 1024, LARGEST = 1 << 20 };
 
@@ -222,7 +222,7 @@ static void close_card(gpu *g, host *h) {
   assert_int_equal(g->env.live_bytes, 0);
 }
 
-/* What the host writes goes through the window into the card's memory while there is room, else it lies in its own. */
+/* What the host writes is in the card's memory, by the window, while there is room, else in the host's own memory. */
 static void a_full_heap_is_not_the_end(void **state) {
   (void)state;
   enum { N = 1000, MANY = 6 };
@@ -234,7 +234,7 @@ static void a_full_heap_is_not_the_end(void **state) {
   assert_int_equal(card.asked[CARD_WINDOW], MANY);
   assert_int_equal(card.asked[CARD_HOST], MANY - 4);
   large = make_buffer(g, "large", VKF_GPU_MEMORY_UPLOAD, 2 * WINDOW_BYTES);
-  assert_int_equal(card.asked[CARD_WINDOW], MANY); /* which is smaller than that */
+  assert_int_equal(card.asked[CARD_WINDOW], MANY); /* the window is smaller than that */
   own = make_buffer(g, "own", VKF_GPU_MEMORY_DEVICE, N * 4);
   results = make_buffer(g, "results", VKF_GPU_MEMORY_READBACK, N * 4);
   assert_null(vkf_gpu_buffer_mapped(own));
@@ -259,7 +259,7 @@ static void a_full_heap_is_not_the_end(void **state) {
   close_card(g, &h);
 }
 
-/* What a card computes on does not end up in the host's memory. */
+/* What a card computes on must not end up in the host's memory. */
 static void the_card_s_own_memory_has_an_end(void **state) {
   (void)state;
   gpu fixture = {0}, *g = &fixture;
@@ -275,7 +275,7 @@ static void the_card_s_own_memory_has_an_end(void **state) {
   close_card(g, &h);
 }
 
-/* The feature alone does not let a kernel have its size: the stages for which it may be required have a property. */
+/* The feature alone does not let a kernel require its subgroup size: a property must list the stages that may. */
 static void a_size_may_be_required_where_the_properties_say_so(void **state) {
   (void)state;
   gpu fixture = {0}, *g = &fixture;
@@ -338,7 +338,7 @@ static void count_unlock(void *user) {
   assert_int_equal(--depth[0], 0);
 }
 
-/* Each submit is locked by the caller who uses the queue, too; half a lock is refused. */
+/* Each submit takes the lock of the caller, who uses the queue, too; half a lock is refused. */
 static void the_queue_is_locked(void **state) {
   (void)state;
   enum { N = 100 };

@@ -77,7 +77,7 @@ static void barriers_are_derived(void **state) {
   s.bindings[1].bytes = N / 2 * 4;
   OK(vkf_gpu_block_dispatch(block, &s.d));
   assert_int_equal(count_barriers(block), 2);
-  /* The other half of a is nobody's. */
+  /* Nobody uses the other half of a. */
   scale_init(g, &s, "4", it.b, it.a, N / 2, 2, 0);
   s.bindings[1].offset = s.bindings[1].bytes = N / 2 * 4;
   s.accesses[0].end = s.accesses[1].end = N * 4;
@@ -92,7 +92,8 @@ static void barriers_are_derived(void **state) {
   /* Write after read of b. */
   OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "6", it.c, it.b, N, 2, 0)->d));
   assert_int_equal(count_barriers(block), 4);
-  /* A grid that a dispatch wrote: a barrier between shaders is behind it, but that is not against reads of grids. */
+  /* A grid that a dispatch wrote: a barrier between shaders is behind it, but that does not cover reads of grids.
+   */
   OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "7", it.a, it.grid, 3, 1, 0)->d));
   assert_int_equal(count_barriers(block), 4);
   OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "7b", it.b, it.a, N, 2, 0)->d));
@@ -150,7 +151,7 @@ static void many_submits_in_flight(void **state) {
     OK(vkf_gpu_submit(g->device, &blocks[i], 1, &serials[i]));
   }
   OK(vkf_gpu_wait(g->device, serials[BLOCKS - 1]));
-  OK(vkf_gpu_wait(g->device, serials[0])); /* long over */
+  OK(vkf_gpu_wait(g->device, serials[0])); /* it ended long ago */
   REFUSED(VKF_ERROR_ARGUMENT, "serial", vkf_gpu_wait(g->device, serials[BLOCKS - 1] + 1));
   expect_scaled(g, it.a, N, 1u << BLOCKS, 0);
   for (int i = 0; i < BLOCKS; ++i) vkf_gpu_block_destroy(&blocks[i]);
@@ -189,7 +190,8 @@ static vkf_status as_lavapipe_26(void *user, vkf_caps *caps) {
   return VKF_OK;
 }
 
-/* A block that has not been waited for may not be submitted again: so a second submit shows that the first one was. */
+/* A block that was not waited for may not be submitted again, so a second submit shows that the first one was.
+ */
 static void what_compiles_in_a_submit_is_waited_for(void **state) {
   (void)state;
   static const char width[] = "LP_NATIVE_VECTOR_WIDTH";
@@ -223,7 +225,7 @@ static void what_compiles_in_a_submit_is_waited_for(void **state) {
   free(before);
 }
 
-/* Drivers may give more sets than a pool promised, but need not: pools are added in time. */
+/* Drivers may give more sets than a pool promised, but need not, so pools are added in time. */
 static void pools_give_what_they_promised(void **state) {
   (void)state;
   gpu fixture, *g = &fixture;
@@ -245,7 +247,7 @@ static void pools_give_what_they_promised(void **state) {
   close_gpu(g);
 }
 
-/* A buffer that a pending block uses lives until that has ended; the layer would tell. */
+/* A buffer that a pending block uses lives until the block has ended; else the layer would report it. */
 static void a_buffer_in_use_is_waited_for(void **state) {
   (void)state;
   gpu fixture, *g = &fixture;
@@ -262,7 +264,7 @@ static void a_buffer_in_use_is_waited_for(void **state) {
   close_gpu(g);
 }
 
-/* Each change of a good dispatch is refused with words that name the fault. */
+/* Each fault in a good dispatch is refused with words that name it. */
 static void arguments_are_checked(void **state) {
   (void)state;
   gpu fixture, *g = &fixture;
@@ -388,7 +390,7 @@ static void host_memory_runs_out(void **state) {
     vkf_gpu_buffer_destroy(&a);
     vkf_gpu_buffer_destroy(&b);
     g->env.fail_at = 0;
-    /* What stays is the device's: pipelines once made, and the log. */
+    /* Only the device's own stays: pipelines that were made, and the log. */
     vkf_gpu_hazard_log(g->device, true);
     assert_true(g->env.live_bytes - before < 4096);
     assert_true(fail < 200);

@@ -21,7 +21,7 @@ static void contents_survive(bool staged) {
     memset(back, 0, BYTES);
     OK(vkf_gpu_buffer_read(buffer, 0, back, BYTES));
     assert_memory_equal(back, data, BYTES);
-    /* A part in the middle changes that part. */
+    /* Writing a part in the middle changes only that part. */
     OK(vkf_gpu_buffer_write(buffer, 1000, data, 7));
     OK(vkf_gpu_buffer_fill(buffer, 5 << 20, 400, 0x7fc00000));
     OK(vkf_gpu_buffer_read(buffer, 0, back, BYTES));
@@ -50,7 +50,7 @@ static void staged_contents(void **state) {
   contents_survive(true);
 }
 
-/* A ring far smaller than what passes through it; what was handed over may be overwritten at once. */
+/* The ring is far smaller than what passes through it; the caller may overwrite its data at once. */
 static void a_small_ring(void **state) {
   (void)state;
   gpu fixture, *g = &fixture;
@@ -68,7 +68,7 @@ static void a_small_ring(void **state) {
   }
   memset(other, 7, sizeof(other));
   OK(vkf_gpu_buffer_upload(second, 0, other, sizeof(other)));
-  OK(vkf_gpu_buffer_fill(second, 4, 8, 0)); /* after what is still on its way */
+  OK(vkf_gpu_buffer_fill(second, 4, 8, 0)); /* after uploads that are still on their way */
   OK(vkf_gpu_buffer_read(buffer, 0, back, ALL));
   for (size_t i = 0; i < ALL; ++i) assert_int_equal(back[i], (uint8_t)vkf_rng_u64(9, 0, i));
   OK(vkf_gpu_buffer_upload(buffer, 10, other, 3));
@@ -78,7 +78,7 @@ static void a_small_ring(void **state) {
   vkf_gpu_hazard hazard;
   OK(vkf_gpu_hazard_check(g->device, &hazard));
   assert_string_equal(hazard.text, "");
-  OK(vkf_gpu_buffer_upload(buffer, 0, other, 64)); /* on its way while its buffer goes */
+  OK(vkf_gpu_buffer_upload(buffer, 0, other, 64)); /* on its way while its buffer is destroyed */
   vkf_gpu_buffer_destroy(&buffer);
   vkf_gpu_buffer_destroy(&second);
   free(back);

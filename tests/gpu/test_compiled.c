@@ -1,10 +1,10 @@
-/* What a driver of GPUs makes of kernels, on a machine that has none: RADV compiles for the card that RADV_FORCE_FAMILY
- * names ("null hardware": nothing can be recorded or submitted). Statistics of pipelines, under the driver's names.
+/* What a GPU's driver makes of kernels on a machine without that GPU: RADV compiles for the card that RADV_FORCE_FAMILY
+ * names ("null hardware": nothing can be recorded or submitted). Tests the statistics of pipelines, under the driver's
+ * names.
  *
- * Drivers that have not the extension give an empty list: that is asked of the ones that the other tests run on. The
- * driver's cache of compiled kernels goes from one device object to the next; software drivers put nothing into theirs.
- * Of shader objects (newer lavapipe) their forms go there.
- */
+ * Drivers without the extension must give an empty list, as those of the other tests do. The driver's cache of compiled
+ * kernels is passed from one device object to the next; software drivers put nothing into theirs. With shader objects
+ * (newer lavapipe) their forms are passed. */
 #include "fixture.h"
 
 static size_t statistics_of(gpu *g, bool wanted, vkf_arena *arena, vkf_bench_statistic **all) {
@@ -30,7 +30,7 @@ static void the_driver_tells_what_it_compiled(void **state) {
   open_instance(g, false);
   OK(vkf_gpu_device_create(g->instance, find_device(g->instance), NULL, &g->device));
   const bool tells = vkf_gpu_device_caps(g->device)->pipeline_statistics;
-  assert_int_equal(statistics_of(g, false, &arena, &all), 0); /* it was not to keep them */
+  assert_int_equal(statistics_of(g, false, &arena, &all), 0); /* it was told not to keep them */
   const size_t n = statistics_of(g, true, &arena, &all);
   assert_true(tells ? n > 0 : n == 0);
   for (size_t i = 0; i < n; ++i) {
@@ -49,7 +49,7 @@ static void the_driver_tells_what_it_compiled(void **state) {
   close_gpu(g);
 }
 
-/* The pipeline computes what it should, whatever it was made from. */
+/* Checks that the pipeline computes what it should, whatever it was made from. */
 static void scale_something(gpu *g) {
   enum { N = 20 };
   scale_dispatch s;
@@ -67,7 +67,8 @@ static void scale_something(gpu *g) {
   vkf_gpu_buffer_destroy(&dst);
 }
 
-/* A device whose pipelines begin with these bytes; what its cache holds after one was made, or none. */
+/* Opens a device with these bytes as its cache. Returns what its cache holds after one pipeline was made (make), or
+ * none. */
 static void *cache_after(gpu *g, const void *bytes, size_t n, bool make, size_t *n_after) {
   void *after = NULL;
   OK(vkf_gpu_device_create(g->instance, find_device(g->instance), NULL, &g->device));
@@ -105,11 +106,11 @@ static void compiled_kernels_go_to_the_next_device(void **state) {
     bytes[n - 1] ^= 1;
     assert_true(n_again == n && memcmp(again, bytes, n) == 0);
     vkf_env_free(&g->env, again);
-  } else if (bytes) { /* it is there before anything was compiled, unless another driver wrote it */
+  } else if (bytes) { /* the cache has it before anything was compiled, unless another driver wrote it */
     void *again = cache_after(g, bytes, n, false, &n_again);
     vkf_env_free(&g->env, again);
     vkf_env_free(&g->env, cache_after(g, NULL, 0, false, &n_empty)); /* NVIDIA's driver writes something even then */
-    assert_true(driver_is_gpu() ? n_again > n_empty : n_again == n); /* drivers may write theirs anew */
+    assert_true(driver_is_gpu() ? n_again > n_empty : n_again == n); /* GPUs' drivers may write theirs anew */
     bytes[16] ^= 1;
     again = cache_after(g, bytes, n, false, &n_again);
     assert_int_equal(n_again, n_empty);

@@ -1,4 +1,4 @@
-/* The list of devices, their facts, additional manifests, and making a device. */
+/* Tests the list of devices, their facts, additional manifests, and making a device. */
 #include "fixture.h"
 
 static void facts_are_plausible(void **state) {
@@ -62,7 +62,7 @@ static void an_index_past_the_list(void **state) {
   assert_int_equal(g->env.live_bytes, 0);
 }
 
-/* The variables with which CTest names the driver: both point to nothing until restore_driver(). */
+/* The variables by which CTest names the driver. hide_driver() lets both point to nothing until restore_driver(). */
 typedef struct driver_variables {
   char files[1024], names[1024];
 } driver_variables;
@@ -80,7 +80,7 @@ static void restore_driver(const driver_variables *kept) {
   kept->names[0] ? setenv("VK_ICD_FILENAMES", kept->names, 1) : unsetenv("VK_ICD_FILENAMES");
 }
 
-/* A loader without any driver is an empty list, not an error; an additional manifest fills it. */
+/* A loader without any driver gives an empty list, not an error; an additional manifest fills it. */
 static void a_manifest_adds_devices(void **state) {
   (void)state;
   if (!getenv("VK_DRIVER_FILES")) skip(); /* no manifest is known by name */

@@ -1,4 +1,4 @@
-/* A device that is lost, injected or by a time-out, is a state: everything refuses, and destroying still works. */
+/* A lost device (injected, or by a time-out) stays lost: every call is refused, and destroying still works. */
 #include "fixture.h"
 #include "test_shaders/spin.h"
 
@@ -63,7 +63,7 @@ static void a_lost_device_refuses(void **state) {
   close_gpu(g);
 }
 
-/* Lost while an earlier submit runs: what it uses lives until it has ended. */
+/* The device is lost while an earlier submit runs: what that uses lives until it has ended. */
 static void lost_with_work_in_flight(void **state) {
   (void)state;
   gpu fixture, *g = &fixture;
@@ -93,8 +93,8 @@ static void staging_on_a_lost_device(void **state) {
   close_gpu(g);
 }
 
-/* Work that takes longer than the limit counts as lost. The limit is a nanosecond, the work some milliseconds: as it
- * ends nevertheless, destroying waits for it. */
+/* Work that takes longer than the limit counts as lost. The limit is a nanosecond and the work takes some milliseconds;
+ * it does end, so destroying waits for it. */
 static void work_without_end(void **state) {
   (void)state;
   gpu fixture, *g = &fixture;

@@ -1,6 +1,7 @@
-/* The hazard check: silent on what the recorder makes of a whole run, and it speaks when any one barrier is taken away.
+/* The hazard check must find nothing in what the recorder makes of a whole run, and must report any one barrier that is
+ * taken away.
  *
- * Also the planted hazards that prove the validation layer awake.
+ * Also plants hazards that show that the validation layer is awake.
  */
 #include "fixture.h"
 #include "support/barriers.h"
@@ -16,7 +17,7 @@ typedef struct run {
   uint32_t n_barriers;
 } run;
 
-/* src[from] -> dst[to], by words. */
+/* Records src[from] -> dst[to], by words. */
 static void pass(run *it, vkf_gpu_block *block, const char *label, vkf_gpu_buffer *src, uint64_t from,
                  vkf_gpu_buffer *dst, uint64_t to) {
   gpu *g = &it->g;
@@ -94,7 +95,7 @@ static void close_run(run *it) {
   vkf_gpu_buffer_destroy(&it->output);
 }
 
-/* Ends a run in which hazards were planted, of which the layer may have spoken. */
+/* Ends a run with planted hazards, which the layer may have reported. */
 static void close_planted(run *it) {
   close_run(it);
   vkf_gpu_device_destroy(&it->g.device);
@@ -121,7 +122,7 @@ static void whole_steps_are_clean(void **state) {
   }
 }
 
-/* The heart of it: each barrier is needed, and the check knows. */
+/* The main test: each barrier is needed, and the check reports it if it is missing. */
 static void every_barrier_is_needed(void **state) {
   if (driver_is_gpu()) skip(); /* copies to and from memory that is not mapped wait, too */
   (void)state;
@@ -138,7 +139,7 @@ static void every_barrier_is_needed(void **state) {
   assert_int_equal(n, 8);
 }
 
-/* What was read may be overwritten only behind a barrier, where nothing else made one. */
+/* What was read may be overwritten only behind a barrier, even if nothing else needs one there. */
 static void a_write_waits_for_the_reads_before_it(void **state) {
   (void)state;
   for (uint32_t skip = 0; skip <= 2; skip += 2) {
@@ -169,7 +170,7 @@ static void a_write_waits_for_the_reads_before_it(void **state) {
   }
 }
 
-/* A barrier between shaders does not order the read of a grid that the block wrote; one of its own does. */
+/* A barrier between shaders does not cover the read of a grid that the block wrote; it needs a barrier of its own. */
 static void a_grid_may_be_written(void **state) {
   (void)state;
   run it;
@@ -202,7 +203,7 @@ static void the_barrier_to_the_host_is_needed(void **state) {
   const uint32_t grid[3] = {N / 8, 1, 1};
   OK(vkf_gpu_buffer_write(it.grid, 0, grid, sizeof(grid)));
   submit_and_wait(g, it.blocks, BLOCKS);
-  OK(vkf_gpu_buffer_write(it.grid, 0, grid, sizeof(grid))); /* the device only read it: the wait is enough */
+  OK(vkf_gpu_buffer_write(it.grid, 0, grid, sizeof(grid))); /* the device only read it, so the wait is enough */
   assert_false(check(&it).found);
   run_steps(&it, 1);
   expect_hazard(&it, "the host reads", "head/argmax");
@@ -246,7 +247,7 @@ static void the_host_must_wait(void **state) {
   close_gpu(g);
 }
 
-/* A fence orders the host after the device; one submit after another is the affair of barriers. */
+/* A fence orders the host after the device, but only barriers order one submit after another. */
 static void a_block_without_its_first_barrier(void **state) {
   if (driver_is_gpu()) skip(); /* copies to and from memory that is not mapped wait, too */
   (void)state;
@@ -276,7 +277,7 @@ static void an_old_block_is_refused(void **state) {
 }
 
 /* The layer reports the missing barrier inside a block (barrier 2) and, by its submit-time mode, across two (barrier
- * 3). If it is installed and says nothing, the silence of the other tests means nothing. */
+ * 3). If it is installed and reports nothing here, its silence in other tests means nothing. */
 static void the_layer_is_awake(void **state) {
   (void)state;
   setenv("VK_LAYER_ENABLES", "VALIDATION_CHECK_ENABLE_SYNCHRONIZATION_VALIDATION_QUEUE_SUBMIT", 1);

@@ -46,7 +46,7 @@ static void a_pipeline_is_made_once(void **state) {
   close_gpu(g);
 }
 
-/* The first ones stay as they are, the others are made anew. */
+/* The first ones are kept, the others are made anew. */
 static void the_last_ones_go(void **state) {
   (void)state;
   gpu fixture, *g = &fixture;
@@ -87,11 +87,11 @@ static void many_are_made_at_once(void **state) {
   assert_ptr_equal(scale_pipeline(g, 8, 0), there);
   for (uint32_t i = 1; i < MANY / 2; ++i) assert_ptr_not_equal(scale_pipeline(g, 8, i), scale_pipeline(g, 8, i - 1));
   for (uint32_t i = 0; i < MANY; ++i) constants[i][1] += MANY;
-  constants[MANY - 1][1] += 1; /* not the one before it */
+  constants[MANY - 1][1] += 1; /* so that it is not the one before it */
   params[MANY - 1].push_bytes = 7;
   REFUSED(VKF_ERROR_UNSUPPORTED, "push", vkf_gpu_pipelines_make(g->device, params, MANY));
   vkf_gpu_device_pipelines(g->device, &n, NULL);
-  assert_int_equal(n, MANY / 2); /* what is refused is refused before the driver is asked for anything */
+  assert_int_equal(n, MANY / 2); /* refused before the driver was asked for anything */
   close_gpu(g);
 }
 
@@ -109,7 +109,7 @@ static void count_line(void *user, vkf_log_level level, const char *line) {
   log->n_strange += !pthread_equal(log->thread, pthread_self());
 }
 
-/* The layer speaks where the driver is called, and the caller's log hears it on the caller's thread. */
+/* The layer reports on the threads that call the driver; the caller's log gets it on the caller's thread. */
 static void messages_come_on_the_caller_s_thread(void **state) {
   (void)state;
   enum { MANY = 40 };

@@ -1,9 +1,9 @@
-/* The hazard check over real plans: an encoder, a full pass and cached steps with beams and edits are clean, and the
- * check speaks when any one of the barriers that the recorder made is taken away.
+/* The hazard check over real plans: it must find nothing in an encoder, a full pass and cached steps with beams and
+ * edits, and must report any one of the recorder's barriers that is taken away.
  *
  * Which bytes a dispatch touches depends on sizes, not on data, so all inputs are zeros. Each program's first block
- * also runs alone and then again: its first barrier is needed where that block follows itself. Kernels with two stages,
- * which no software driver picks, are forced in a plan of one node.
+ * also runs alone and then again, because its first barrier is needed when the block follows itself. Kernels with two
+ * stages, which no software driver picks, are forced in a plan of one node.
  */
 #include "op/case_program.h"
 #include "engine/opened.h"
@@ -33,7 +33,7 @@ static void run_program(driver *d, vkf_session *session, vkf_bucket *bucket, con
   }
 }
 
-/* One whole use of the model. */
+/* Uses the model once for everything. */
 static void use(driver *d, vkf_session *session) {
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   vkf_bucket *bucket = NULL;
@@ -67,7 +67,7 @@ static void use(driver *d, vkf_session *session) {
     run_program(d, session, bucket, &step, &(vkf_sizes){.B = B, .S = S, .R = R, .T = 1, .past = T + i, .out = R});
 }
 
-/* skip: the barrier to leave out, 0: none. false: there are not so many. */
+/* Checks a folder's model. skip: the barrier to leave out, 0: none. Returns false if there are not so many. */
 static bool check(driver *d, const char *folder, uint32_t skip, vkf_gpu_hazard *out) {
   vkf_model *model = NULL;
   driver_ok(d, vkf_model_open(d->device, folder, &model));
@@ -96,7 +96,7 @@ static void test_plans_are_clean(void **state) {
   }
 }
 
-/* The layer, which would speak of what is planted, is off. The shipped model has the plans of its family's golden
+/* The layer is off, because it would report what is planted. The shipped model has the plans of its family's golden
  * folder, only more layers of them. */
 static void test_every_barrier_is_needed(void **state) {
   if (driver_is_gpu()) skip(); /* copies to and from memory that is not mapped wait, too */
@@ -114,7 +114,8 @@ static void test_every_barrier_is_needed(void **state) {
   }
 }
 
-/* A case on a variant, twice. skip: the barrier to leave out, 0: none. false: the variant does not fit. */
+/* Runs a case on a variant twice. skip: the barrier to leave out, 0: none. Returns false if the variant doesn't fit.
+ */
 static bool check_case(driver *d, const vkf_case *c, const char *variant, uint32_t skip, vkf_gpu_hazard *out) {
   vkf_gpu_device *gpu = d->device->gpu;
   vkf_backend *backend = d->device->backend;

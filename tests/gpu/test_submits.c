@@ -1,6 +1,5 @@
-/* What decoding submits: one submit a step; several where one would take too long, with the same results; and no memory
- * is allocated between steps, with beams and edits of logits neither.
- */
+/* Decoding makes one submit a step, or several if one would take too long, with the same results. It allocates no
+ * memory between steps, even with beams and edits of logits. */
 #include "engine/opened.h"
 #include "gpu/vk.h"
 #include "support/driver.h"
@@ -26,7 +25,7 @@ static int on_token(void *user, size_t row, int32_t token) {
   return 0;
 }
 
-/* Two rows of 12 ids after the first; the result is the caller's. */
+/* Generates two rows of 12 ids after the first; the caller destroys the result. */
 static vkf_result *generate(driver *d, const char *config, double submit_ns, watch *w) {
   static int32_t ids[] = {3, 4, 5, 2, 6, 2, 7, 2};
   const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {2, 4}, ids}};
@@ -58,7 +57,7 @@ static void steps_allocate_nothing(void **state) {
   for (size_t c = 0; c < VKF_COUNT(configs); c++) {
     watch w;
     vkf_result *result = generate(d, configs[c], 0, &w);
-    for (uint32_t i = 1; i < w.n; i++) { /* the first program is of the first step */
+    for (uint32_t i = 1; i < w.n; i++) { /* the first program is that of the first step */
       assert_int_equal(w.allocations[i], w.allocations[0]);
       assert_int_equal(w.submits[i], w.submits[i - 1] + 1);
     }
@@ -91,7 +90,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL submit_or_fail(VkQueue queue, uint32_t n, 
   return submits_left-- ? submit_of_driver(queue, n, infos, fence) : VK_ERROR_OUT_OF_DEVICE_MEMORY;
 }
 
-/* Of a run in parts the driver takes some and refuses one: what it took has ended before anybody runs again. */
+/* The driver takes some parts of a run and refuses one: what it took must have ended before the next run. */
 static void a_refused_part_leaves_nothing_behind(void **state) {
   driver *d = *state;
   static int32_t ids[] = {3, 4, 5, 2}, target_ids[] = {2, 3};
