@@ -1,5 +1,4 @@
-/* Takes any bytes as a safetensors file: if it opens, each tensor is found by its name and can be read to its end.
- */
+/* Takes any bytes as a safetensors file: if it opens, each tensor is found by its name and can be read to its end. */
 #include "fuzz.h"
 
 #include "file/safetensors.h"

@@ -1,5 +1,4 @@
-/* Turns a text into ids of a tokenizer's vocabulary, with and without special tokens, and back into text.
- */
+/* Turns a text into ids of a tokenizer's vocabulary, with and without special tokens, and back into text. */
 #ifndef VKF_TESTS_FUZZ_FUZZ_TEXT_H
 #define VKF_TESTS_FUZZ_FUZZ_TEXT_H
 

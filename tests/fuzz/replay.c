@@ -36,8 +36,7 @@ static void read_seed(const char *folder, const char *name) {
   n_seeds++;
 }
 
-/* Makes one change: replaces, inserts or removes bytes, or takes the rest from another seed. Returns the new size.
- */
+/* Makes one change: replaces, inserts or removes bytes, or takes the rest from another seed. Returns the new size. */
 static size_t change(uint8_t *bytes, size_t n) {
   static const char interesting[] = "{}[]\",:-0987654321eE.\\u\x80\xff\x00\x7f";
   size_t at = random_below(n + 1), length = 1 + random_below(8);

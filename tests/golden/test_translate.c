@@ -99,8 +99,7 @@ static void test_four_beams(void **state) {
   compare_all(*state, "{\"num_beams\": 4}", "beam4", "beam4_text", "beam4_score");
 }
 
-/* The sum of a translation's log-probabilities, divided by its length, is the score of transformers' beam search.
- */
+/* The sum of a translation's log-probabilities, divided by its length, is the score of transformers' beam search. */
 static void test_scores(void **state) {
   static lines l;
   driver *d = *state;

@@ -92,8 +92,7 @@ static void barriers_are_derived(void **state) {
   /* Write after read of b. */
   OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "6", it.c, it.b, N, 2, 0)->d));
   assert_int_equal(count_barriers(block), 4);
-  /* A grid that a dispatch wrote: a barrier between shaders is behind it, but that does not cover reads of grids.
-   */
+  /* A grid that a dispatch wrote: a barrier between shaders is behind it, but that does not cover reads of grids. */
   OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "7", it.a, it.grid, 3, 1, 0)->d));
   assert_int_equal(count_barriers(block), 4);
   OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "7b", it.b, it.a, N, 2, 0)->d));
@@ -190,8 +189,7 @@ static vkf_status as_lavapipe_26(void *user, vkf_caps *caps) {
   return VKF_OK;
 }
 
-/* A block that was not waited for may not be submitted again, so a second submit shows that the first one was.
- */
+/* A block that was not waited for may not be submitted again, so a second submit shows that the first one was. */
 static void what_compiles_in_a_submit_is_waited_for(void **state) {
   (void)state;
   static const char width[] = "LP_NATIVE_VECTOR_WIDTH";

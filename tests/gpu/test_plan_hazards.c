@@ -114,8 +114,7 @@ static void test_every_barrier_is_needed(void **state) {
   }
 }
 
-/* Runs a case on a variant twice. skip: the barrier to leave out, 0: none. Returns false if the variant doesn't fit.
- */
+/* Runs a case on a variant twice. skip: the barrier to leave out, 0: none. Returns false if the variant doesn't fit. */
 static bool check_case(driver *d, const vkf_case *c, const char *variant, uint32_t skip, vkf_gpu_hazard *out) {
   vkf_gpu_device *gpu = d->device->gpu;
   vkf_backend *backend = d->device->backend;

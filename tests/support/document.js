@@ -1,9 +1,9 @@
-// A page that comes with vkformer, opened without a browser: as much of a document as the pages use.
-// open(PAGE, DATA, VALUES): runs the page's script with DATA in it and these fields set, and gives getElementById.
+// Opens a page of vkformer without a browser, with as much of a document as the pages use.
+// open(PAGE, DATA, VALUES) runs the page's script with DATA in it and these fields set, and returns getElementById.
 "use strict";
 const assert = require("assert"), fs = require("fs"), path = require("path");
 
-// What is drawn: the rectangles of a canvas, and what colour they have.
+// Keeps what is drawn: the rectangles of a canvas, with their colours.
 class Canvas {
   constructor() { this.rects = []; this.strokes = 0; }
   fillRect(x, y, w, h) { this.rects.push({x, y, w, h, fill: this.fillStyle, alpha: this.globalAlpha}); }
@@ -38,7 +38,7 @@ class Element {
   closest() { return this.tag === "g" ? this : null; }
   scrollIntoView() { Element.scrolled = this; }
   focus() { Element.focused = this; }
-  // What a browser does on a key: true where the page took it.
+  // Does what a browser does on a key; returns true if the page took it.
   press(key) { let taken = false; this.onkeydown({key, preventDefault: () => { taken = true; }}); return taken; }
   set textContent(text) { this.own = String(text); this.children = []; }
   get textContent() { return this.own + this.children.map(c => c.textContent).join(""); }

@@ -68,8 +68,7 @@ static inline void golden_open(driver *d, const char *folder, vkf_model **model,
   driver_ok(d, vkf_arrays_read(d->context, golden_path(path, folder, "expected.safetensors"), expected));
 }
 
-/* Returns whether an array is an output, by transformers' names; all else in expected.safetensors is an input.
- */
+/* Returns whether an array is an output, by transformers' names; all else in expected.safetensors is an input. */
 static inline bool golden_is_output(const char *name) {
   static const char *const pieces[] = {"hidden_state", "attentions", "logits", "pooler_output", "generated_"};
   for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)

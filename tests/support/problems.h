@@ -4,8 +4,7 @@
 
 #include "kern/kern.h"
 
-/* m rows or queries; n columns or keys; k: K, head widths, top_k's k, edits. Rows packed as rows, in float32.
- */
+/* m: rows or queries; n: columns or keys; k: K, head widths, top_k's k, edits. Weights are in rows, in float32. */
 static inline vkf_problem problem_of(vkf_op op, uint32_t m, uint32_t n, uint32_t k) {
   vkf_problem p = {.op = op, .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
   switch (op) {
