@@ -371,7 +371,7 @@ static void damaged_sentencepiece(void **state) {
       spm.n = i;
     else
       spm.data[i - whole.n] = (char)(spm.data[i - whole.n] ^ 0x85);
-    char *exact = malloc(spm.n + 1); /* so that a sanitizer notices reads beyond it */
+    char *exact = malloc(spm.n > 0 ? spm.n : 1); /* so that a sanitizer notices reads beyond it */
     memcpy(exact, spm.data, spm.n);
     vkf_text_files files = {.spm = {exact, spm.n, "spiece.model"}};
     vkf_text_tokenizer *tokenizer = NULL;
