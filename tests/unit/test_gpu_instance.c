@@ -278,7 +278,7 @@ static void devices_are_chosen(void **state) {
   told.n_machines = VKF_COUNT(machines);
   assert_int_equal(vkf_context_create(NULL, &context), VKF_OK);
   assert_int_equal(open_instance(&context->instance), VKF_OK);
-  context->looked = true;
+  context->is_loader_known = true;
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_device *device = NULL;
     told.opened = NULL;
