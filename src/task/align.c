@@ -52,7 +52,7 @@ static vkf_status check_heads(const vkf_aligner *a, const vkf_result *pass, size
 
 /* Sets the alignment of a target from row `row` of the pass: the mean over the chosen heads. */
 static vkf_status keep(const vkf_aligner *a, vkf_arena *arena, const vkf_result *pass, size_t n_layers, size_t row,
-                       vkf_kept *target) {
+                       vkf_task_sequence *target) {
   const size_t S = vkf_task_cross_weights(pass, 0)->shape[3];
   double *sums = vkf_env_alloc(a->session.env, target->n * S, sizeof *sums);
   size_t n_heads = 0;
@@ -86,7 +86,8 @@ void vkf_task_aligner_finish(vkf_aligner *a) {
   vkf_engine_plan_cache_finish(&a->session.plan_cache);
 }
 
-vkf_status vkf_task_align(vkf_aligner *a, vkf_arena *arena, const vkf_part *source, vkf_kept *targets, size_t n) {
+vkf_status vkf_task_align(vkf_aligner *a, vkf_arena *arena, const vkf_part *source, vkf_task_sequence *targets,
+                          size_t n) {
   vkf_status st = VKF_OK;
   const size_t S = source->n;
   size_t T = 1, n_layers = 0;
@@ -112,7 +113,7 @@ done:
   return st;
 }
 
-double vkf_task_coverage(const vkf_kept *target) {
+double vkf_task_coverage(const vkf_task_sequence *target) {
   double coverage = 0;
   for (size_t source = 0; source < target->n_source; source++) {
     double sum = 0;

@@ -24,10 +24,11 @@ void vkf_task_aligner_finish(vkf_aligner *aligner);
 
 /* Sets the alignment of each of the translations [n] of a source by one forward pass that is fed their ids. The arena
  * owns it. */
-vkf_status vkf_task_align(vkf_aligner *aligner, vkf_arena *arena, const vkf_part *source, vkf_kept *targets, size_t n);
+vkf_status vkf_task_align(vkf_aligner *aligner, vkf_arena *arena, const vkf_part *source, vkf_task_sequence *targets,
+                          size_t n);
 
 /* Returns how well a translation covers its source (Wu et al. 2016, "Google's Neural Machine Translation System",
  * equation 14): the sum over source ids of log(min(sum of the weights of all ids of the translation, 1)). */
-double vkf_task_coverage(const vkf_kept *target);
+double vkf_task_coverage(const vkf_task_sequence *target);
 
 #endif

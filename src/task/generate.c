@@ -13,7 +13,7 @@ typedef struct generator {
   vkf_generation_config config;
   vkf_generate_arrays in;
   vkf_arena arena;
-  vkf_kept *kept; /* [rows][each]: results */
+  vkf_task_sequence *kept; /* [rows][each]: results */
   size_t each, n_begun;
   bool has_encoder, is_stopped;
 } generator;
@@ -76,30 +76,30 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
   return VKF_OK;
 }
 
-static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, int32_t token) {
+static vkf_answer on_token(void *user, const vkf_request *request, uint32_t copy, int32_t token) {
   generator *g = user;
   const size_t first = g->config.num_beams > 1 ? 0 : vkf_decode_batch_slots(&g->config, (uint32_t)request->number);
   int stop = 0;
   VKF_CALLBACK(g->session->env, stop = g->params.on_token(g->params.user, first + copy, token));
   g->is_stopped = stop != 0;
-  return g->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
+  return g->is_stopped ? VKF_ANSWER_STOP : VKF_ANSWER_CONTINUE;
 }
 
-static vkf_told on_beams(void *user, const vkf_request *request, uint32_t search, const vkf_beam_candidate *candidates,
-                         uint32_t n) {
+static vkf_answer on_beams(void *user, const vkf_request *request, uint32_t search,
+                           const vkf_beam_candidate *candidates, uint32_t n) {
   generator *g = user;
   int stop = 0;
   VKF_CALLBACK(g->session->env, stop = g->params.on_beams(g->params.user, request->number, search, candidates, n));
   g->is_stopped = stop != 0;
-  return g->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
+  return g->is_stopped ? VKF_ANSWER_STOP : VKF_ANSWER_CONTINUE;
 }
 
 static vkf_status take(void *user, const vkf_request *request, const vkf_generated *results,
                        const vkf_logprobs *logprobs, uint32_t first_row) {
   generator *g = user;
   for (uint32_t r = 0; r < g->each; r++) {
-    const vkf_keep keep = {&g->config, results, logprobs, r, first_row + r, .n_prompt = prompt_of(g)};
-    VKF_CALL(vkf_task_keep(&g->arena, &keep, (vkf_kept *)request->user + r));
+    const vkf_task_sequence_source source = {&g->config, results, logprobs, r, first_row + r, .n_prompt = prompt_of(g)};
+    VKF_CALL(vkf_task_sequence_take(&g->arena, &source, (vkf_task_sequence *)request->user + r));
   }
   return VKF_OK;
 }
@@ -137,9 +137,9 @@ static vkf_status add_results(const generator *g, vkf_result *result) {
   const size_t rows = g->in.shape[0] * g->each;
   const uint32_t n_vocab = vkf_model_net_info(g->session->model->net)->target_vocab;
   for (size_t i = g->n_begun * g->each; i < rows; i++) g->kept[i].score = NAN;
-  return vkf_task_kept_add(g->kept, rows, vkf_decode_search_fill(&g->config),
-                           g->config.num_beams > 1 || g->params.scores, VKF_MIN(g->params.top_logprobs, n_vocab),
-                           result);
+  return vkf_task_sequences_add(g->kept, rows, vkf_decode_search_fill(&g->config),
+                                g->config.num_beams > 1 || g->params.scores, VKF_MIN(g->params.top_logprobs, n_vocab),
+                                result);
 }
 
 vkf_status vkf_task_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,

@@ -29,9 +29,9 @@ typedef struct prompt {
 /* Prompts that share one result. */
 struct group {
   vkf_parts parts;
-  prompt *prompts;     /* [n]; the first n_begun have begun or were refused */
-  vkf_kept *sequences; /* [n][each]: ids without the prompt */
-  char **texts;        /* [n][each], owned by the arena; NULL: nothing was generated */
+  prompt *prompts;              /* [n]; the first n_begun have begun or were refused */
+  vkf_task_sequence *sequences; /* [n][each]: ids without the prompt */
+  char **texts;                 /* [n][each], owned by the arena; NULL: nothing was generated */
   size_t n, n_begun;
   /* For a prompt from the queue, which is a group of its own: */
   uint64_t line;
@@ -167,7 +167,7 @@ static vkf_status begin_stream(writer *w, prompt *p) {
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
 /* *out: the text of a sequence up to the first stop string; the arena owns it. */
-static vkf_status make_text(writer *w, prompt *p, const vkf_kept *s, char **out) {
+static vkf_status make_text(writer *w, prompt *p, const vkf_task_sequence *s, char **out) {
   VKF_CALL(begin_stream(w, p));
   for (size_t i = 0; i < s->n; i++) VKF_CALL(stream_add(w, p, s->ids[i], &p->text));
   const char *text = NULL;
@@ -181,10 +181,10 @@ static vkf_status make_text(writer *w, prompt *p, const vkf_kept *s, char **out)
 static vkf_status take_row(writer *w, prompt *p, const vkf_generated *results, uint32_t row, const vkf_logprobs *l,
                            uint32_t first_row) {
   const size_t at = p->part->text * w->each + row;
-  vkf_kept *sequence = &p->group->sequences[at];
+  vkf_task_sequence *sequence = &p->group->sequences[at];
   const uint32_t n_prompt = w->is_decoder ? p->part->n : 1; /* the start id */
-  const vkf_keep keep = {&w->config, results, l, row, first_row + row, n_prompt, .first = n_prompt};
-  VKF_CALL(vkf_task_keep(&p->group->parts.arena, &keep, sequence));
+  const vkf_task_sequence_source source = {&w->config, results, l, row, first_row + row, n_prompt, .first = n_prompt};
+  VKF_CALL(vkf_task_sequence_take(&p->group->parts.arena, &source, sequence));
   if (p->is_stopped) sequence->score = NAN;
   const size_t n_handed = p->n_handed;
   VKF_CALL(make_text(w, p, sequence, &p->group->texts[at]));
@@ -265,8 +265,8 @@ static vkf_status make_result(const writer *w, const group *g, vkf_result **out)
   for (size_t i = 0; i < rows; i++)
     if (!g->texts[i]) g->sequences[i].score = NAN;
   VKF_TRY(vkf_engine_result_create(w->session->env, &result));
-  VKF_TRY(vkf_task_kept_add(g->sequences, rows, -1, w->config.num_beams > 1 || w->params.scores,
-                            VKF_MIN(w->params.top_logprobs, n_vocab), result));
+  VKF_TRY(vkf_task_sequences_add(g->sequences, rows, -1, w->config.num_beams > 1 || w->params.scores,
+                                 VKF_MIN(w->params.top_logprobs, n_vocab), result));
   for (size_t i = 0; i < rows; i++) VKF_TRY(vkf_engine_result_add_text(result, g->texts[i]));
   VKF_TRY(vkf_task_parts_report(&g->parts, result));
 done:
@@ -286,7 +286,7 @@ static void group_destroy(writer *w, group *g) {
 }
 
 /* Gives the caller the result of a prompt from the queue, and frees the prompt. */
-static vkf_status hand_over(writer *w, group *g) {
+static vkf_status deliver(writer *w, group *g) {
   vkf_result *result = NULL;
   const vkf_status st = make_result(w, g, &result);
   if (!st) w->is_stopped |= vkf_task_queue_done(w->session->env, w->queue, g->tag, result);
@@ -296,7 +296,7 @@ static vkf_status hand_over(writer *w, group *g) {
 }
 
 /* Takes the next prompt from the queue, if there is one now. */
-static vkf_status come(writer *w) {
+static vkf_status take_next(writer *w) {
   vkf_env *env = w->session->env;
   while (!w->group && !w->is_stopped) {
     vkf_queued_text text;
@@ -313,7 +313,7 @@ static vkf_status come(writer *w) {
     if (g->prompts[0].part)
       w->group = g;
     else
-      VKF_CALL(hand_over(w, g)); /* it was skipped */
+      VKF_CALL(deliver(w, g)); /* it was skipped */
   }
   return VKF_OK;
 }
@@ -322,7 +322,7 @@ static vkf_status come(writer *w) {
 
 static vkf_status next(void *user, vkf_request *out, bool *there) {
   writer *w = user;
-  if (w->queue) VKF_CALL(come(w));
+  if (w->queue) VKF_CALL(take_next(w));
   group *g = w->group;
   while (g && g->n_begun < g->n && !g->prompts[g->n_begun].part) g->n_begun++;
   *there = g && g->n_begun < g->n;
@@ -345,13 +345,13 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
   return begin_stream(w, p);
 }
 
-static vkf_told on_token(void *user, const vkf_request *request, uint32_t row, int32_t token) {
+static vkf_answer on_token(void *user, const vkf_request *request, uint32_t row, int32_t token) {
   writer *w = user;
   prompt *p = request->user;
   (void)row;
   w->st = add_token(w, p, token);
   if (w->st != VKF_OK) vkf_env_save_failure(w->session->env, &w->failure);
-  return w->st != VKF_OK || w->is_stopped ? VKF_TOLD_STOP : p->is_stopped ? VKF_TOLD_ENOUGH : VKF_TOLD_GO_ON;
+  return w->st != VKF_OK || w->is_stopped ? VKF_ANSWER_STOP : p->is_stopped ? VKF_ANSWER_END : VKF_ANSWER_CONTINUE;
 }
 
 static vkf_status take(void *user, const vkf_request *request, const vkf_generated *results,
@@ -365,14 +365,14 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
   for (uint32_t r = 0; r < w->each; r++) VKF_CALL(take_row(w, p, results, r, logprobs, row));
   vkf_text_stream_destroy(&p->stream);
   vkf_text_finish(&p->text);
-  return w->queue && !w->is_stopped ? hand_over(w, p->group) : VKF_OK; /* on_text may have stopped the call */
+  return w->queue && !w->is_stopped ? deliver(w, p->group) : VKF_OK; /* on_text may have stopped the call */
 }
 
 static vkf_status refuse(void *user, const vkf_request *request, vkf_skip_reason reason) {
   writer *w = user;
   const prompt *p = request->user;
   VKF_CALL(vkf_task_parts_refuse(&p->group->parts, p->part->text, reason, "%s", w->session->env->message));
-  return w->queue ? hand_over(w, p->group) : VKF_OK;
+  return w->queue ? deliver(w, p->group) : VKF_OK;
 }
 
 /* n: number of prompts; longest: ids of the longest; 0: unknown. */

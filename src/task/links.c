@@ -57,8 +57,8 @@ static vkf_status add(vkf_links *l, const vkf_result *pass, size_t row, size_t a
   return VKF_OK;
 }
 
-vkf_status vkf_task_links_add(vkf_links *l, const vkf_part *source, const vkf_kept *target, const vkf_result *pass,
-                              size_t row) {
+vkf_status vkf_task_links_add(vkf_links *l, const vkf_part *source, const vkf_task_sequence *target,
+                              const vkf_result *pass, size_t row) {
   vkf_status st = VKF_OK;
   for (l->n_layers = 0; vkf_task_cross_weights(pass, l->n_layers);) l->n_layers++;
   l->n_heads = vkf_task_cross_weights(pass, 0)->shape[1];

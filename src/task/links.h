@@ -25,8 +25,8 @@ void vkf_task_links_init(vkf_links *links, vkf_session *session);
 void vkf_task_links_finish(vkf_links *links);
 
 /* Adds the links of a translation of a source. pass: a forward pass with attentions whose row `row` was fed both. */
-vkf_status vkf_task_links_add(vkf_links *links, const vkf_part *source, const vkf_kept *target, const vkf_result *pass,
-                              size_t row);
+vkf_status vkf_task_links_add(vkf_links *links, const vkf_part *source, const vkf_task_sequence *target,
+                              const vkf_result *pass, size_t row);
 
 /* Makes the result of vkf_session_align_heads(). VKF_ERROR_ARGUMENT: there are no links. */
 vkf_status vkf_task_links_result(const vkf_links *links, size_t n_texts, vkf_result **out);

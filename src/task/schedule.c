@@ -180,7 +180,7 @@ static void tell_of_beams(queue *q) {
       const vkf_beams *beams = &search->groups[g];
       if (beams->n_candidates)
         q->is_stopped = q->s->on_beams(q->s->user, &q->requests[seat], copy * search->n_groups + g, beams->candidates,
-                                       beams->n_candidates) == VKF_TOLD_STOP;
+                                       beams->n_candidates) == VKF_ANSWER_STOP;
     }
   }
 }
@@ -193,9 +193,9 @@ static void tell(queue *q) {
   for (uint32_t i = 0; q->s->on_token && i < n && !q->is_stopped; i++) {
     const uint32_t seat = batch->live[i] / batch->copies, copy = batch->live[i] % batch->copies;
     if (vkf_decode_batch_failure(batch, seat)) continue;
-    const vkf_told told = q->s->on_token(q->s->user, &q->requests[seat], copy, batch->got[i]);
-    if (told == VKF_TOLD_ENOUGH) vkf_decode_batch_stop_seat(batch, seat);
-    q->is_stopped = told == VKF_TOLD_STOP;
+    const vkf_answer told = q->s->on_token(q->s->user, &q->requests[seat], copy, batch->got[i]);
+    if (told == VKF_ANSWER_END) vkf_decode_batch_stop_seat(batch, seat);
+    q->is_stopped = told == VKF_ANSWER_STOP;
   }
   if (q->is_stopped) vkf_decode_batch_stop(batch);
 }

@@ -20,7 +20,7 @@ typedef struct vkf_request {
   void *user;                 /* the caller's */
 } vkf_request;
 
-typedef enum vkf_told { VKF_TOLD_GO_ON, VKF_TOLD_ENOUGH, VKF_TOLD_STOP } vkf_told;
+typedef enum vkf_answer { VKF_ANSWER_CONTINUE, VKF_ANSWER_END, VKF_ANSWER_STOP } vkf_answer;
 
 typedef struct vkf_schedule {
   vkf_session *session;
@@ -39,13 +39,13 @@ typedef struct vkf_schedule {
    * runs. */
   vkf_status (*next)(void *user, vkf_request *out, bool *there);
   /* Called when sequence `copy` of a request got an id; with beams once per step, with VKF_NO_TOKEN and any request.
-   * NULL: not wanted. ENOUGH: the request ends with what it has. STOP: all requests do, and those that wait never
+   * NULL: not wanted. END: the request ends with what it has. STOP: all requests do, and those that wait never
    * begin. */
-  vkf_told (*on_token)(void *user, const vkf_request *request, uint32_t copy, int32_t id);
+  vkf_answer (*on_token)(void *user, const vkf_request *request, uint32_t copy, int32_t id);
   /* Called before on_token with the candidates [n] of a step of search `search` of a request. NULL: not wanted. STOP as
-   * above; ENOUGH has no effect. */
-  vkf_told (*on_beams)(void *user, const vkf_request *request, uint32_t search, const vkf_beam_candidate *candidates,
-                       uint32_t n);
+   * above; END has no effect. */
+  vkf_answer (*on_beams)(void *user, const vkf_request *request, uint32_t search, const vkf_beam_candidate *candidates,
+                         uint32_t n);
   /* Takes the results of a request. Row `row` of logprobs belongs to the first of them. */
   vkf_status (*take)(void *user, const vkf_request *request, const vkf_generated *results, const vkf_logprobs *logprobs,
                      uint32_t row);

@@ -5,7 +5,7 @@
 #include "engine/generation.h"
 
 /* A sequence. An arena owns its arrays. All 0: nothing was generated. */
-typedef struct vkf_kept {
+typedef struct vkf_task_sequence {
   int32_t *ids; /* [n]: the last n_new of them were generated, the end id included */
   size_t n, n_new;
   float score;                          /* -infinity, with n_new 0: beams found fewer sequences */
@@ -14,24 +14,24 @@ typedef struct vkf_kept {
   const int32_t *top_ids;               /* [n_new][N] */
   float *alignment; /* [n][n_source]: how much each id attends to each id of its source; NULL: not asked for */
   size_t n_source;
-} vkf_kept;
+} vkf_task_sequence;
 
 /* Which row of a request's results to keep, from id `first` on; ids before n_prompt were not generated. logprobs_row:
  * its row of the log-probabilities, if there are any. */
-typedef struct vkf_keep {
+typedef struct vkf_task_sequence_source {
   const vkf_generation_config *config;
   const vkf_generated *results;
   const vkf_logprobs *logprobs;
   uint32_t row, logprobs_row, n_prompt, first;
-} vkf_keep;
+} vkf_task_sequence_source;
 /* Copies the row into the arena. */
-vkf_status vkf_task_keep(vkf_arena *arena, const vkf_keep *keep, vkf_kept *out);
+vkf_status vkf_task_sequence_take(vkf_arena *arena, const vkf_task_sequence_source *source, vkf_task_sequence *out);
 
 /* Adds `sequences`, padded with `fill`; if `scores`, `sequences_scores` and `token_scores`; if n_top > 0, `logprobs`,
  * `top_ids` and `top_logprobs`. */
-vkf_status vkf_task_kept_add(const vkf_kept *kept, size_t n, int32_t fill, bool scores, size_t n_top,
-                             vkf_result *result);
+vkf_status vkf_task_sequences_add(const vkf_task_sequence *sequences, size_t n, int32_t fill, bool scores, size_t n_top,
+                                  vkf_result *result);
 /* Adds `alignments` and `n_sources`. */
-vkf_status vkf_task_kept_add_alignments(const vkf_kept *kept, size_t n, vkf_result *result);
+vkf_status vkf_task_sequences_add_alignments(const vkf_task_sequence *sequences, size_t n, vkf_result *result);
 
 #endif

@@ -113,7 +113,7 @@ static void group_destroy(vkf_translator *t, vkf_text_group *g) {
 }
 
 /* Gives the caller the result of a text from the queue, and frees the text. */
-static vkf_status hand_over(vkf_translator *t, vkf_text_group *g) {
+static vkf_status deliver(vkf_translator *t, vkf_text_group *g) {
   vkf_result *result = NULL;
   const vkf_status st = vkf_task_translation_result(t, g, &result);
   if (!st) t->is_stopped |= vkf_task_queue_done(t->session->env, t->queue, g->tag, result);
@@ -123,7 +123,7 @@ static vkf_status hand_over(vkf_translator *t, vkf_text_group *g) {
 }
 
 /* Takes the next text from the queue, if there is one now. */
-static vkf_status come(vkf_translator *t) {
+static vkf_status take_next(vkf_translator *t) {
   while (!t->group && !t->is_stopped) {
     vkf_queued_text text;
     t->is_stopped = vkf_task_queue_next(t->session->env, t->queue, t->groups != NULL, &text);
@@ -136,7 +136,7 @@ static vkf_status come(vkf_translator *t) {
     if (g->n > 0)
       t->group = g;
     else
-      VKF_CALL(hand_over(t, g)); /* it was skipped */
+      VKF_CALL(deliver(t, g)); /* it was skipped */
   }
   return VKF_OK;
 }
@@ -145,7 +145,7 @@ static vkf_status come(vkf_translator *t) {
 
 static vkf_status next(void *user, vkf_request *out, bool *there) {
   vkf_translator *t = user;
-  if (t->queue) VKF_CALL(come(t));
+  if (t->queue) VKF_CALL(take_next(t));
   vkf_text_group *g = t->group;
   *there = g && g->n_begun < g->n;
   if (!*there) return VKF_OK;
@@ -166,28 +166,28 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
   return VKF_OK;
 }
 
-static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, int32_t token) {
+static vkf_answer on_token(void *user, const vkf_request *request, uint32_t copy, int32_t token) {
   vkf_translator *t = user;
   int stop = 0;
   (void)copy;
   VKF_CALLBACK(t->session->env, stop = t->params.on_token(t->params.user, request->number, token));
   t->is_stopped |= stop != 0;
-  return t->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
+  return t->is_stopped ? VKF_ANSWER_STOP : VKF_ANSWER_CONTINUE;
 }
 
-static vkf_told on_beams(void *user, const vkf_request *request, uint32_t search, const vkf_beam_candidate *candidates,
-                         uint32_t n) {
+static vkf_answer on_beams(void *user, const vkf_request *request, uint32_t search,
+                           const vkf_beam_candidate *candidates, uint32_t n) {
   vkf_translator *t = user;
   int stop = 0;
   VKF_CALLBACK(t->session->env, stop = t->params.on_beams(t->params.user, request->number, search, candidates, n));
   t->is_stopped |= stop != 0;
-  return t->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
+  return t->is_stopped ? VKF_ANSWER_STOP : VKF_ANSWER_CONTINUE;
 }
 
 /* Counts a sentence as done. The last one of a text from the queue hands over the result. */
 static vkf_status finish_sentence(vkf_translator *t, const vkf_sentence *s) {
   vkf_text_group *g = s->group;
-  return ++g->n_done == g->n && t->queue ? hand_over(t, g) : VKF_OK;
+  return ++g->n_done == g->n && t->queue ? deliver(t, g) : VKF_OK;
 }
 
 static bool is_aligned(const vkf_translator *t) {
@@ -197,7 +197,7 @@ static bool is_aligned(const vkf_translator *t) {
 /* Sorts the hypotheses by score plus coverage penalty. Ties keep their order. */
 static void rank_by_coverage(vkf_translator *t) {
   for (size_t i = 0; i < t->n_found; i++) {
-    vkf_kept one = t->found[i];
+    vkf_task_sequence one = t->found[i];
     size_t to = i;
     one.score += (float)(t->config.coverage_penalty * vkf_task_coverage(&one));
     for (; to > 0 && t->found[to - 1].score < one.score; to--) t->found[to] = t->found[to - 1];
@@ -211,13 +211,13 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
   const vkf_sentence *s = request->user;
   vkf_arena *arena = &s->group->parts.arena;
   for (uint32_t r = 0; r < t->n_found; r++) {
-    const vkf_keep keep = {&t->config,
-                           results,
-                           logprobs,
-                           .row = r,
-                           .logprobs_row = first_row + r,
-                           .n_prompt = s->prompt ? s->n_prompt : 1};
-    VKF_CALL(vkf_task_keep(arena, &keep, &t->found[r]));
+    const vkf_task_sequence_source source = {&t->config,
+                                             results,
+                                             logprobs,
+                                             .row = r,
+                                             .logprobs_row = first_row + r,
+                                             .n_prompt = s->prompt ? s->n_prompt : 1};
+    VKF_CALL(vkf_task_sequence_take(arena, &source, &t->found[r]));
   }
   if (is_aligned(t)) VKF_CALL(vkf_task_align(&t->aligner, arena, s->part, t->found, t->n_found));
   if (t->config.coverage_penalty > 0) rank_by_coverage(t);

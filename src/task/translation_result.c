@@ -46,7 +46,7 @@ static vkf_status word_of(const vkf_parts *p, const vkf_part *part, size_t at, c
 }
 
 /* Returns the source token that token `at` of a target attends to most, special ones left out; n_source: none. */
-static size_t most_looked_at(const vkf_text_tokenizer *tokenizer, const vkf_part *part, const vkf_kept *target,
+static size_t most_looked_at(const vkf_text_tokenizer *tokenizer, const vkf_part *part, const vkf_task_sequence *target,
                              size_t at) {
   const int32_t unknown = vkf_text_tokenizer_special(tokenizer).unk;
   const float *weights = target->alignment + at * target->n_source;
@@ -59,8 +59,8 @@ static size_t most_looked_at(const vkf_text_tokenizer *tokenizer, const vkf_part
 }
 
 /* Appends the text of a target. The caller has locked the tokenizer and set its languages. */
-static vkf_status replace_unknowns(vkf_text_tokenizer *tokenizer, const vkf_sentence *s, const vkf_kept *target,
-                                   vkf_text *out) {
+static vkf_status replace_unknowns(vkf_text_tokenizer *tokenizer, const vkf_sentence *s,
+                                   const vkf_task_sequence *target, vkf_text *out) {
   vkf_status st = VKF_OK;
   const int32_t unknown = vkf_text_tokenizer_special(tokenizer).unk;
   vkf_text_stream *stream = NULL;
@@ -80,7 +80,8 @@ done:
   return st;
 }
 
-static vkf_status decode(const vkf_translator *t, const vkf_sentence *s, const vkf_kept *target, vkf_text *out) {
+static vkf_status decode(const vkf_translator *t, const vkf_sentence *s, const vkf_task_sequence *target,
+                         vkf_text *out) {
   vkf_text_languages_before before;
   int32_t begin;
   if (!t->params.replace_unknowns) return vkf_engine_decode_ids(t->session, target->ids, target->n, true, out);
@@ -143,8 +144,8 @@ static vkf_status add_results(const vkf_translator *t, const vkf_text_group *g, 
   const size_t rows = g->n * t->each;
   const int32_t pad = t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
   void *data = NULL;
-  VKF_CALL(vkf_task_kept_add(g->targets, rows, pad, t->config.num_beams > 1 || t->params.scores, 0, result));
-  if (t->params.alignments) VKF_CALL(vkf_task_kept_add_alignments(g->targets, rows, result));
+  VKF_CALL(vkf_task_sequences_add(g->targets, rows, pad, t->config.num_beams > 1 || t->params.scores, 0, result));
+  if (t->params.alignments) VKF_CALL(vkf_task_sequences_add_alignments(g->targets, rows, result));
   VKF_CALL(vkf_engine_result_add(result, "texts", VKF_I32, 1, &rows, &data));
   for (size_t i = 0; i < rows; i++) ((int32_t *)data)[i] = (int32_t)g->sentences[i / t->each].part->text;
   VKF_CALL(vkf_engine_result_add(result, "n_tokens", VKF_I32, 1, &g->parts.n_texts, &data));

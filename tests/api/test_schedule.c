@@ -57,12 +57,12 @@ static uint32_t number_of(const run *r, const vkf_request *request) {
   return (uint32_t)((uint32_t *)request->user - r->n_ids);
 }
 
-static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, int32_t id) {
+static vkf_answer on_token(void *user, const vkf_request *request, uint32_t copy, int32_t id) {
   run *r = user;
   const uint32_t i = number_of(r, request);
   assert_true(id >= 0 || r->config.num_beams > 1);
   if (copy == 0) r->n_ids[i]++;
-  return r->ends_after[i] && r->n_ids[i] >= r->ends_after[i] ? VKF_TOLD_ENOUGH : VKF_TOLD_GO_ON;
+  return r->ends_after[i] && r->n_ids[i] >= r->ends_after[i] ? VKF_ANSWER_END : VKF_ANSWER_CONTINUE;
 }
 
 static vkf_status take(void *user, const vkf_request *request, const vkf_generated *results,
