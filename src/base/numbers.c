@@ -138,7 +138,7 @@ uint64_t vkf_hash_bytes(uint64_t hash, const void *bytes, size_t n) {
 }
 
 /* Rotates the hash, because a product moves no bit down and the top bits of two words could cancel. */
-static uint64_t turned(uint64_t hash) {
+static uint64_t rotated(uint64_t hash) {
   return hash << 31 | hash >> 33;
 }
 
@@ -149,7 +149,7 @@ uint64_t vkf_hash_words(uint64_t hash, const void *bytes, size_t n) {
   size_t i = 0;
   for (; n - i >= sizeof words; i += sizeof words) {
     memcpy(words, at + i, sizeof words);
-    for (int k = 0; k < LANES; k++) lanes[k] = turned(vkf_hash_step(lanes[k], words[k]));
+    for (int k = 0; k < LANES; k++) lanes[k] = rotated(vkf_hash_step(lanes[k], words[k]));
   }
   hash = vkf_hash_bytes(vkf_hash_step(hash, n), at + i, n - i);
   for (int k = 0; k < LANES; k++) hash = vkf_hash_step(hash, lanes[k] ^ lanes[k] >> 32);

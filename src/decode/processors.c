@@ -29,7 +29,7 @@ static void force(edit_list *list, const int32_t *ids, uint32_t n) {
 }
 
 /* Returns whether the current visit sees the id for the first time. Ids outside the vocabulary are never seen. */
-static bool see(vkf_id_marks *marks, int32_t id) {
+static bool mark_seen(vkf_id_marks *marks, int32_t id) {
   if ((uint32_t)id >= marks->n_vocab || marks->visits[id] == marks->visit) return false;
   marks->visits[id] = marks->visit;
   return true;
@@ -39,7 +39,7 @@ static bool see(vkf_id_marks *marks, int32_t id) {
 static void penalize(vkf_id_marks *marks, edit_list *list, const int32_t *ids, uint32_t n, double penalty) {
   marks->visit++;
   for (uint32_t i = 0; i < n; i++)
-    if (see(marks, ids[i])) append(list, VKF_LOGIT_EDIT_PENALTY, ids[i], (float)penalty);
+    if (mark_seen(marks, ids[i])) append(list, VKF_LOGIT_EDIT_PENALTY, ids[i], (float)penalty);
 }
 
 /* Forbids ids that would repeat an n-gram of `size` ids of `text`, whose first size-1 ids end the history. */
@@ -50,7 +50,7 @@ static void forbid_ngrams(vkf_id_marks *marks, edit_list *list, const int32_t *h
   marks->visit++;
   for (uint32_t i = 0; i + size <= text_length; i++) {
     if (memcmp(text + i, tail, (size - 1) * sizeof(*text)) != 0) continue;
-    if (see(marks, text[i + size - 1])) forbid(list, text[i + size - 1]);
+    if (mark_seen(marks, text[i + size - 1])) forbid(list, text[i + size - 1]);
   }
 }
 

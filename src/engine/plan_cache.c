@@ -123,7 +123,7 @@ done:
 
 /* Adds a key to a multiple of 16: else all heads would begin in one set of the processor's cache, and lanes that read
  * several heads would evict each other's lines (Zen 4, 128 heads of 64: 304 keys take 1677 us, 305 take 1237). */
-static uint32_t apart(uint32_t keys) {
+static uint32_t stagger(uint32_t keys) {
   return keys + (keys % 16 == 0);
 }
 
@@ -131,11 +131,11 @@ static vkf_need_sizes round_sizes(const vkf_plan_cache *p, const vkf_need_sizes 
   vkf_need_sizes sizes = {vkf_engine_round_rows(need->B), vkf_engine_round_length(need->S), 0,
                           vkf_engine_round_length(need->keys)};
   const uint32_t max = vkf_model_net_info(p->net)->max_positions;
-  if (max) { /* at most the model's positions, and the key that apart() may add */
+  if (max) { /* at most the model's positions, and the key that stagger() may add */
     sizes.S = VKF_MIN(sizes.S, max);
     sizes.keys = VKF_MIN(sizes.keys, max);
   }
-  sizes.keys = apart(sizes.keys);
+  sizes.keys = stagger(sizes.keys);
   sizes.R = sizes.B * VKF_CEIL_DIV(need->R, VKF_MAX(need->B, 1));
   return sizes;
 }
@@ -146,7 +146,7 @@ static vkf_status create(vkf_plan_cache *p, const vkf_need_sizes *need, uint64_t
   vkf_bucket *c = vkf_env_alloc(p->env, 1, sizeof *c);
   if (!c) VKF_TRY(VKF_ERROR_MEMORY);
   c->sizes = *need;
-  c->sizes.keys = apart(need->keys);
+  c->sizes.keys = stagger(need->keys);
   c->is_own = is_own;
   if (!p->memory && !p->keep_all) VKF_TRY(p->backend->table->memory_create(p->backend, &p->memory));
   VKF_TRY(make_state(p, c, need->keys, max_bytes));

@@ -49,8 +49,8 @@ void vkf_engine_plan_cache_finish(vkf_plan_cache *cache);
  * next call of this function. max_bytes: the most that keys and values of a new one may take; 0: no bound. */
 vkf_status vkf_engine_bucket_get(vkf_plan_cache *cache, const vkf_need_sizes *need, uint64_t max_bytes,
                                  vkf_bucket **out);
-/* Makes a bucket that the caller owns, of these sizes (keys may be one more, see apart()). It is not freed for others,
- * and its caches have memory of their own. Destroy it before the plan cache; *bucket may be NULL. */
+/* Makes a bucket that the caller owns, of these sizes (keys may be one more, see stagger()). It is not freed for
+ * others, and its caches have memory of their own. Destroy it before the plan cache; *bucket may be NULL. */
 vkf_status vkf_engine_bucket_create(vkf_plan_cache *cache, const vkf_need_sizes *need, uint64_t max_bytes,
                                     vkf_bucket **out);
 void vkf_engine_bucket_destroy(vkf_plan_cache *cache, vkf_bucket **bucket);

@@ -218,7 +218,7 @@ vkf_status vkf_session_truncate(vkf_session *session, size_t slot, size_t n) {
 }
 
 /* Begins a call that only reads, and returns the sequence of a slot. NULL: there is none, and no call to end. */
-static const vkf_sequence *look(const vkf_session *session, size_t slot, vkf_session **looking) {
+static const vkf_sequence *begin_read(const vkf_session *session, size_t slot, vkf_session **looking) {
   vkf_session *s = vkf_engine_session_look(session);
   if (s && s->slots && slot < s->slots->n) {
     *looking = s;
@@ -230,7 +230,7 @@ static const vkf_sequence *look(const vkf_session *session, size_t slot, vkf_ses
 
 const float *vkf_session_logits(const vkf_session *session, size_t slot, size_t *n) {
   vkf_session *s;
-  const vkf_sequence *q = look(session, slot, &s);
+  const vkf_sequence *q = begin_read(session, slot, &s);
   const size_t n_read = q ? q->n_read : 0;
   const float *logits = n_read ? q->logits : NULL;
   if (n) *n = n_read;
@@ -240,7 +240,7 @@ const float *vkf_session_logits(const vkf_session *session, size_t slot, size_t 
 
 const int32_t *vkf_session_ids(const vkf_session *session, size_t slot, size_t *n) {
   vkf_session *s;
-  const vkf_sequence *q = look(session, slot, &s);
+  const vkf_sequence *q = begin_read(session, slot, &s);
   const size_t n_ids = q ? q->n : 0;
   const int32_t *ids = n_ids ? q->ids : NULL;
   if (n) *n = n_ids;

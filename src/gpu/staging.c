@@ -29,7 +29,7 @@ static vkf_status begin(vkf_gpu_device *device, VkCommandBuffer commands, const 
   return VKF_OK;
 }
 
-static void note(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, vkf_gpu_mode mode) {
+static void log_access(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, vkf_gpu_mode mode) {
   vkf_gpu_access access = {.buffer = buffer, .begin = offset, .end = offset + bytes, .mode = mode};
   if (buffer->device->logging) vkf_gpu_log_access(&buffer->device->log, VKF_GPU_BY_TRANSFER, &access);
 }
@@ -45,8 +45,8 @@ static vkf_status copy(VkCommandBuffer commands, const char *name, const copy_ra
   VkBufferCopy region = {.srcOffset = range->from_offset, .dstOffset = range->to_offset, .size = range->bytes};
   VKF_CALL(begin(device, commands, name));
   device->vk.CmdCopyBuffer(commands, range->from->handle, range->to->handle, 1, &region);
-  note(range->from, range->from_offset, range->bytes, VKF_GPU_READ);
-  note(range->to, range->to_offset, range->bytes, VKF_GPU_WRITE);
+  log_access(range->from, range->from_offset, range->bytes, VKF_GPU_READ);
+  log_access(range->to, range->to_offset, range->bytes, VKF_GPU_WRITE);
   return end(device, commands, serial);
 }
 
@@ -106,7 +106,7 @@ vkf_status vkf_gpu_staging_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_
   if (!*commands) VKF_CALL(vkf_gpu_commands_create(device, commands));
   VKF_CALL(begin(device, *commands, "fill"));
   device->vk.CmdFillBuffer(*commands, buffer->handle, offset, bytes, pattern);
-  note(buffer, offset, bytes, VKF_GPU_WRITE);
+  log_access(buffer, offset, bytes, VKF_GPU_WRITE);
   VKF_CALL(end(device, *commands, NULL));
   return vkf_gpu_wait_all(device);
 }

@@ -98,7 +98,7 @@ static uint64_t ticks_to_ns(const vkf_caps *caps, uint64_t ticks) {
 }
 
 /* Gets the time between two queries of the last run. */
-static vkf_status between(vkf_gpu_block *block, uint32_t from, uint32_t to, uint64_t *ns) {
+static vkf_status time_between(vkf_gpu_block *block, uint32_t from, uint32_t to, uint64_t *ns) {
   uint64_t begin, end;
   VKF_CALL(get_ticks(block, from, &begin));
   VKF_CALL(get_ticks(block, to, &end));
@@ -116,7 +116,7 @@ vkf_status vkf_gpu_block_time_since(vkf_gpu_block *from, vkf_gpu_block *to, uint
 
 vkf_status vkf_gpu_block_time(vkf_gpu_block *block, uint64_t *ns) {
   *ns = 0;
-  return block->queries ? between(block, 0, 1, ns) : VKF_OK;
+  return block->queries ? time_between(block, 0, 1, ns) : VKF_OK;
 }
 
 vkf_status vkf_gpu_block_dispatch_time(vkf_gpu_block *block, uint32_t index, const char **label, uint64_t *ns) {
@@ -127,5 +127,5 @@ vkf_status vkf_gpu_block_dispatch_time(vkf_gpu_block *block, uint32_t index, con
                         block->label, block->n_dispatches, index);
   if (!block->queries || index >= block->max_timed) return VKF_OK;
   *label = block->timed_labels[index];
-  return between(block, index == 0 ? 0 : 1 + index, 2 + index, ns);
+  return time_between(block, index == 0 ? 0 : 1 + index, 2 + index, ns);
 }

@@ -72,7 +72,8 @@ vkf_status vkf_model_mark_same(vkf_net *net, const char *name, const char *first
 }
 
 /* Adds a tensor of this name and shape to those that a folder that is still to be made needs. */
-static vkf_status want(vkf_net *net, const char *name, size_t rank, const size_t *shape, const vkf_file_tensor **out) {
+static vkf_status add_missing(vkf_net *net, const char *name, size_t rank, const size_t *shape,
+                              const vkf_file_tensor **out) {
   for (uint32_t i = 0; i < net->n_wanted; i++) {
     *out = net->wanted[i];
     if (strcmp((*out)->name, name) != 0) continue;
@@ -102,7 +103,7 @@ vkf_status vkf_model_claim_unread(vkf_net *net, const char *name, uint32_t rows,
   const vkf_file_tensor *unread = NULL;
   const size_t shape[] = {rows, columns};
   vkf_model_mark_known(net, name);
-  return net->tensors != NULL ? VKF_OK : want(net, name, columns > 0 ? 2 : 1, shape, &unread);
+  return net->tensors != NULL ? VKF_OK : add_missing(net, name, columns > 0 ? 2 : 1, shape, &unread);
 }
 
 static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t columns, vkf_model_part *out) {
@@ -116,7 +117,7 @@ static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t c
   const size_t *stored = source->stored_rank > 0 ? source->stored : shape;
   if (source->stored_rank > 0) rank = source->stored_rank;
   VKF_CALL(net->tensors != NULL ? vkf_file_tensors_get_shaped(net->tensors, name, rank, stored, &out->tensor)
-                                : want(net, name, rank, stored, &out->tensor));
+                                : add_missing(net, name, rank, stored, &out->tensor));
   vkf_dtype dtype = out->tensor->dtype;
   if (dtype != VKF_F32 && dtype != VKF_F16 && dtype != VKF_BF16 && dtype != VKF_F64)
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: tensor \"%s\": expected dtype F32, F16, BF16 or F64, found %s",

@@ -8,7 +8,7 @@
 #include "op/shape.h"
 
 /* Returns text; if it is NULL, records that there was no memory for it. */
-static const char *made(vkf_build *b, const char *text) {
+static const char *check_text(vkf_build *b, const char *text) {
   if (!text && !b->st) b->st = VKF_ERROR_MEMORY;
   return text;
 }
@@ -16,12 +16,12 @@ static const char *made(vkf_build *b, const char *text) {
 static const char *made_v(vkf_build *b, const char *fmt, va_list args) {
   char text[128];
   vsnprintf(text, sizeof text, fmt, args);
-  return made(b, vkf_arena_strdup(b->arena, text));
+  return check_text(b, vkf_arena_strdup(b->arena, text));
 }
 
 /* Returns the array, moved or not, with room for an element of `size` bytes behind its n. NULL: failed, the old one
  * stays. */
-static void *grown(vkf_build *b, const void *array, size_t n, size_t *capacity, size_t size) {
+static void *with_room(vkf_build *b, const void *array, size_t n, size_t *capacity, size_t size) {
   if (b->st) return NULL;
   if (n < *capacity) return (void *)(uintptr_t)array;
   const size_t more = VKF_MAX(2 * *capacity, 16u);
@@ -36,7 +36,7 @@ static void *grown(vkf_build *b, const void *array, size_t n, size_t *capacity, 
 }
 
 uint32_t vkf_build_slot(vkf_build *b, const vkf_slot *slot) {
-  vkf_slot *slots = grown(b, b->slots, b->plan.n_slots, &b->slots_capacity, sizeof *slots);
+  vkf_slot *slots = with_room(b, b->slots, b->plan.n_slots, &b->slots_capacity, sizeof *slots);
   if (!slots) return VKF_NO_SLOT;
   b->plan.slots = b->slots = slots;
   slots[b->plan.n_slots] = *slot;
@@ -46,10 +46,10 @@ uint32_t vkf_build_slot(vkf_build *b, const vkf_slot *slot) {
 /* ---- blocks and nodes -------------------------------------------------------------------------------------------- */
 
 static void add_block(vkf_build *b, const char *name, uint32_t layer) {
-  vkf_block *blocks = grown(b, b->plan.blocks, b->plan.n_blocks, &b->blocks_capacity, sizeof *blocks);
+  vkf_block *blocks = with_room(b, b->plan.blocks, b->plan.n_blocks, &b->blocks_capacity, sizeof *blocks);
   if (!blocks) return;
   b->plan.blocks = blocks;
-  blocks[b->plan.n_blocks++] = (vkf_block){.name = made(b, name), .first_node = b->plan.n_nodes, .layer = layer};
+  blocks[b->plan.n_blocks++] = (vkf_block){.name = check_text(b, name), .first_node = b->plan.n_nodes, .layer = layer};
 }
 
 void vkf_build_block(vkf_build *b, const char *name) {
@@ -63,9 +63,9 @@ void vkf_build_layer(vkf_build *b, const char *stack, uint32_t i) {
 /* Names a node (part NULL), or one of its several outputs. */
 static const char *name_of(vkf_build *b, const char *block, const char *name, const char *part) {
   char own[128];
-  if (!name) return part ? made(b, vkf_arena_printf(b->arena, "%s.%s", block, part)) : block;
+  if (!name) return part ? check_text(b, vkf_arena_printf(b->arena, "%s.%s", block, part)) : block;
   snprintf(own, sizeof own, "%s%s%s", name, part ? "." : "", part ? part : "");
-  return made(b, b->label ? b->label(b->user, own) : vkf_arena_printf(b->arena, "%s.%s", block, own));
+  return check_text(b, b->label ? b->label(b->user, own) : vkf_arena_printf(b->arena, "%s.%s", block, own));
 }
 
 /* Returns the slot of an operand; makes it with this shape at its first use. */
@@ -77,12 +77,12 @@ static uint32_t resolve(vkf_build *b, vkf_build_operand operand, const vkf_opera
   vkf_slot slot = {.kind = operand.kind, .dtype = shape->dtype, .rank = shape->rank, .index = operand.index};
   memcpy(slot.extent, shape->extent, sizeof slot.extent);
   b->describe(b->user, &slot);
-  made(b, slot.name);
+  check_text(b, slot.name);
   return vkf_build_slot(b, &slot);
 }
 
 uint32_t vkf_build_node(vkf_build *b, const vkf_build_node_params *what) {
-  vkf_node *nodes = grown(b, b->plan.nodes, b->plan.n_nodes, &b->nodes_capacity, sizeof *nodes);
+  vkf_node *nodes = with_room(b, b->plan.nodes, b->plan.n_nodes, &b->nodes_capacity, sizeof *nodes);
   if (!nodes) return VKF_NO_SLOT;
   b->plan.nodes = nodes;
   vkf_block *block = (vkf_block *)(uintptr_t)&b->plan.blocks[b->plan.n_blocks - 1];

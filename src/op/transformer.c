@@ -141,13 +141,13 @@ static uint32_t attention(vkf_build *b, const char *name, const char *weights_ou
 
 /* ---- sub-layers -------------------------------------------------------------------------------------------------- */
 
-static uint32_t before(vkf_build *b, const vkf_block_form *form, const char *name, vkf_dim rows, uint32_t x,
-                       const vkf_block_norm *norm) {
+static uint32_t pre_norm(vkf_build *b, const vkf_block_form *form, const char *name, vkf_dim rows, uint32_t x,
+                         const vkf_block_norm *norm) {
   return form->norm_first && norm->width ? vkf_block_norm_rows(b, form, name, rows, x, norm) : x;
 }
 
-static uint32_t after(vkf_build *b, const vkf_block_form *form, const char *name, vkf_dim rows, uint32_t x,
-                      const vkf_block_norm *norm) {
+static uint32_t post_norm(vkf_build *b, const vkf_block_form *form, const char *name, vkf_dim rows, uint32_t x,
+                          const vkf_block_norm *norm) {
   return !form->norm_first && norm->width ? vkf_block_norm_rows(b, form, name, rows, x, norm) : x;
 }
 
@@ -169,7 +169,7 @@ uint32_t vkf_block_self_attention(vkf_build *b, const vkf_block_form *form, cons
                                   uint32_t y) {
   const vkf_dim rows = stream->rows;
   const bool joined = layer->kv.n == 0;
-  const uint32_t h = before(b, form, "self.norm", rows, x, &layer->norm);
+  const uint32_t h = pre_norm(b, form, "self.norm", rows, x, &layer->norm);
   uint32_t q = vkf_block_matmul(b, joined ? "self.qkv" : "self.q", rows, h, &layer->q, VKF_ACT_NONE, VKF_NO_SLOT);
   uint32_t kv = joined ? q : vkf_block_matmul(b, "self.kv", rows, h, &layer->kv, VKF_ACT_NONE, VKF_NO_SLOT);
   if (layer->head_norm.how) kv = q = head_norm(b, form, rows, q, layer->head_norm);
@@ -201,14 +201,14 @@ uint32_t vkf_block_self_attention(vkf_build *b, const vkf_block_form *form, cons
   };
   const uint32_t a = attention(b, "self", inputs->weights_output, &params, in);
   const uint32_t sum = vkf_block_matmul(b, "self.out", rows, a, &layer->out, VKF_ACT_NONE, y);
-  return after(b, form, "self.norm", rows, sum, &layer->norm);
+  return post_norm(b, form, "self.norm", rows, sum, &layer->norm);
 }
 
 uint32_t vkf_block_cross_attention(vkf_build *b, const vkf_block_form *form, const vkf_block_stream *stream,
                                    const vkf_attention_layer *layer, const vkf_attention_inputs *inputs, uint32_t x,
                                    uint32_t y) {
   const vkf_dim rows = stream->rows;
-  const uint32_t h = before(b, form, "cross.norm", rows, x, &layer->norm);
+  const uint32_t h = pre_norm(b, form, "cross.norm", rows, x, &layer->norm);
   const uint32_t q = vkf_block_matmul(b, "cross.q", rows, h, &layer->q, VKF_ACT_NONE, VKF_NO_SLOT);
   if (inputs->projections_output) vkf_build_output(b, q, "%s", inputs->projections_output);
   vkf_attention_params params = attention_params(form, stream);
@@ -222,15 +222,15 @@ uint32_t vkf_block_cross_attention(vkf_build *b, const vkf_block_form *form, con
   };
   const uint32_t a = attention(b, "cross", inputs->weights_output, &params, in);
   const uint32_t sum = vkf_block_matmul(b, "cross.out", rows, a, &layer->out, VKF_ACT_NONE, y);
-  return after(b, form, "cross.norm", rows, sum, &layer->norm);
+  return post_norm(b, form, "cross.norm", rows, sum, &layer->norm);
 }
 
 uint32_t vkf_block_feed_forward(vkf_build *b, const vkf_block_form *form, vkf_dim rows, const vkf_linear *in,
                                 const vkf_linear *out, const vkf_block_norm *norm, uint32_t x, uint32_t y) {
-  const uint32_t h = before(b, form, "ffn.norm", rows, x, norm);
+  const uint32_t h = pre_norm(b, form, "ffn.norm", rows, x, norm);
   vkf_build_node_params node = matmul_node("ffn.in", rows, h, in, form->activation, VKF_NO_SLOT);
   node.params.matmul.is_gated = form->is_gated;
   const uint32_t f = vkf_build_node(b, &node);
   const uint32_t sum = vkf_block_matmul(b, "ffn.out", rows, f, out, VKF_ACT_NONE, y);
-  return after(b, form, "ffn.norm", rows, sum, norm);
+  return post_norm(b, form, "ffn.norm", rows, sum, norm);
 }

@@ -31,7 +31,7 @@ struct vkf_program {
   vkf_block_stats *stats;
 };
 
-static bool owned(const vkf_slot *slot) {
+static bool is_owned(const vkf_slot *slot) {
   return slot->kind == VKF_SLOT_TEMP || slot->kind == VKF_SLOT_INPUT;
 }
 
@@ -155,7 +155,7 @@ static void program_destroy(vkf_program **program) {
   if (!p) return;
   for (uint32_t i = 0; p->bases && i < p->plan->n_slots; i++) {
     const vkf_slot *slot = &p->plan->slots[i];
-    if (owned(slot) || is_let_in(p->backend, slot)) vkf_env_free(p->env, p->bases[i]);
+    if (is_owned(slot) || is_let_in(p->backend, slot)) vkf_env_free(p->env, p->bases[i]);
   }
   vkf_env_free(p->env, p->bases);
   vkf_env_free(p->env, p->stats);

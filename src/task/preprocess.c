@@ -78,7 +78,7 @@ static vkf_status find_class(vkf_env *env, vkf_file_value config, const char *ke
                       "%s: expected ViTImageProcessor or DeiTImageProcessor as %s, found \"%s\"", path, key, name);
 }
 
-static vkf_status side(vkf_env *env, vkf_file_value value, const char *path, uint32_t *out) {
+static vkf_status read_side(vkf_env *env, vkf_file_value value, const char *path, uint32_t *out) {
   int64_t number = 0;
   VKF_CALL(vkf_file_json_as_int64(value, &number));
   if (number < 1 || number > MAX_SIDE)
@@ -103,7 +103,7 @@ static vkf_status find_size(vkf_env *env, vkf_file_value config, const char *key
     w = vkf_file_json_at(size, 1);
   }
   if (kind == VKF_FILE_OBJECT && edge != NULL && n == 1 && vkf_file_json_kind(shortest) != VKF_FILE_ABSENT) {
-    VKF_CALL(side(env, shortest, path, edge));
+    VKF_CALL(read_side(env, shortest, path, edge));
   } else if (vkf_file_json_kind(h) == VKF_FILE_ABSENT || vkf_file_json_kind(w) == VKF_FILE_ABSENT ||
              (kind == VKF_FILE_OBJECT && n != 2)) {
     return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
@@ -111,8 +111,8 @@ static vkf_status find_size(vkf_env *env, vkf_file_value config, const char *key
                         edge != NULL ? " or {\"shortest_edge\"}" : "", key);
   } else {
     if (edge != NULL) *edge = 0;
-    VKF_CALL(side(env, h, path, height));
-    VKF_CALL(side(env, w, path, width));
+    VKF_CALL(read_side(env, h, path, height));
+    VKF_CALL(read_side(env, w, path, width));
   }
   return VKF_OK;
 }

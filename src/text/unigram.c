@@ -21,7 +21,7 @@ typedef struct node {
   int32_t start, id;
 } node;
 
-static void offer(node *end, size_t start, int32_t id, double score) {
+static void keep_best(node *end, size_t start, int32_t id, double score) {
   if (end->start < 0 || score > end->score) *end = (node){score, (int32_t)start, id};
 }
 
@@ -37,10 +37,10 @@ static void find_best(const vkf_text_model *model, vkf_text_string word, node *n
       hash = vkf_hash_step(hash, (uint8_t)word.data[at + n - 1]);
       int32_t id = vkf_text_vocab_find_hashed(&model->vocab, (vkf_text_string){word.data + at, n}, hash);
       if (id < 0) continue;
-      offer(&nodes[at + n], at, id, model->scores[id] + nodes[at].score);
+      keep_best(&nodes[at + n], at, id, model->scores[id] + nodes[at].score);
       single |= at + n == next;
     }
-    if (!single) offer(&nodes[next], at, model->unk_id, model->unk_score + nodes[at].score);
+    if (!single) keep_best(&nodes[next], at, model->unk_id, model->unk_score + nodes[at].score);
   }
 }
 

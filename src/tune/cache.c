@@ -45,7 +45,7 @@ vkf_status vkf_tune_cache_folder(vkf_env *env, const char *asked, char **out) {
 /* ---- trust ------------------------------------------------------------------------------------------------------- */
 
 /* Returns why another user may have written the file or folder with these facts; NULL: nobody else may. */
-static const char *distrust(const struct stat *facts) {
+static const char *why_untrusted(const struct stat *facts) {
   if (facts->st_uid != geteuid()) return "it belongs to another user";
   if (facts->st_mode & (S_IWGRP | S_IWOTH)) return "other users may write it";
   return NULL;
@@ -55,7 +55,7 @@ static const char *distrust(const struct stat *facts) {
 static const char *distrust_folder(const char *folder) {
   struct stat facts;
   if (stat(folder, &facts) != 0) return NULL;
-  return S_ISDIR(facts.st_mode) ? distrust(&facts) : "it is no folder";
+  return S_ISDIR(facts.st_mode) ? why_untrusted(&facts) : "it is no folder";
 }
 
 bool vkf_tune_cache_refused(vkf_env *env, const char *folder) {
@@ -74,7 +74,7 @@ static int open_trusted(vkf_env *env, const char *path, size_t *n_bytes) {
   const char *why = fstat(fd, &facts) != 0             ? "it cannot be examined"
                     : !S_ISREG(facts.st_mode)          ? "it is no regular file"
                     : facts.st_size > (off_t)MAX_BYTES ? "it is too large"
-                                                       : distrust(&facts);
+                                                       : why_untrusted(&facts);
   if (!why) {
     *n_bytes = (size_t)facts.st_size;
     return fd;

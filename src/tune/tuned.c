@@ -15,7 +15,7 @@
 /* ---- which times count ------------------------------------------------------------------------------------------- */
 
 /* Ranks a source of times: larger is better; 0: not used. Of one source, times of the device's own mode are better. */
-static uint32_t worth(vkf_tuned_match match, const vkf_tuned_entry *entry, bool reproducible) {
+static uint32_t rank_source(vkf_tuned_match match, const vkf_tuned_entry *entry, bool reproducible) {
   static const uint32_t tuned[] = {
       [VKF_MATCH_NONE] = 0, [VKF_MATCH_VENDOR] = 2, [VKF_MATCH_ARCHITECTURE] = 6, [VKF_MATCH_DEVICE] = 8};
   if (entry->reproducible && !reproducible) return 0;
@@ -56,7 +56,7 @@ vkf_status vkf_tune_resolve(const vkf_tuned_file *file, const vkf_tuned_key *key
     const vkf_tuned_match match = vkf_tune_match(&section->key, key);
     for (size_t i = 0; match && i < section->n_entries; i++) {
       const vkf_tuned_entry *entry = &section->entries[i];
-      const uint32_t w = worth(match, entry, reproducible);
+      const uint32_t w = rank_source(match, entry, reproducible);
       vkf_tuned_time *row = &rows[n_rows];
       if (!w || !to_row(file->env, entry, caps, row)) continue;
       row->probed = entry->probed;
