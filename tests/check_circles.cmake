@@ -1,7 +1,7 @@
 # cmake -D NM=nm "-DOBJECTS=a.c.o,b.c.o" -P check_circles.cmake
 #
-# The files of the library call each other in one direction: whoever calls, or names data of, another file is not called by
-# it, not even through a third. Read from the symbols of the object files, so a call through a table counts, too.
+# Checks that no files of the library depend on each other in a circle: a file that uses functions or data of another
+# is not used by it, not even through a third. Reads symbols of the object files, so a call through a table counts, too.
 cmake_minimum_required(VERSION 3.22)
 string(REPLACE "," ";" OBJECTS "${OBJECTS}")
 set(units "")
@@ -32,8 +32,8 @@ foreach(unit IN LISTS units)
   list(REMOVE_DUPLICATES calls_${unit})
 endforeach()
 
-# Files that call nobody who is left, or are called by nobody who is left, are taken out until nothing changes: what is left
-# then stands in circles, or between two.
+# Removes files that use none of the files left, or are used by none of them, until nothing changes. Each file left is
+# in a circle or between two.
 set(left ${units})
 set(n_before 0)
 while(NOT n_before EQUAL n_units)

@@ -1,7 +1,7 @@
 # cmake -D NM=nm -D LIBRARY=libvkformer.{a,so} -D HEADERS=include/vkformer -D SHARED=ON|OFF -P check_exports.cmake
 #
-# The library defines every function that the public headers declare with VKF_API. A shared one exports nothing else; in
-# a static one every other global name starts with vkf_, so that it collides with nobody.
+# Checks that the library defines every function that the public headers declare with VKF_API. A shared library exports
+# nothing else; in a static one all global names start with vkf_, so that they do not collide with a program's.
 cmake_minimum_required(VERSION 3.22)
 file(GLOB headers ${HEADERS}/*.h)
 set(declarations "")

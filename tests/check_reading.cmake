@@ -1,7 +1,7 @@
 # cmake -D ROOT=... -P check_reading.cmake
 #
-# docs/reading.md names functions and files as `function` ... `file`: each function is defined in the first file that is
-# named after it in the same paragraph.
+# Checks docs/reading.md, which names functions and files as `function` ... `file`: the files exist, and each function
+# is defined in the next file that the text names.
 cmake_minimum_required(VERSION 3.22)
 file(READ ${ROOT}/docs/reading.md text)
 string(REGEX REPLACE "\n *" " " text "${text}")

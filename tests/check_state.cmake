@@ -1,7 +1,7 @@
 # cmake -D OBJDUMP=objdump -D LIBRARY=libvkformer.a -P check_state.cmake
 #
-# The library has no global state: nothing in it is written but what each thread has for itself (the innermost callback,
-# and the session that refused its last call) and a lock, of making instances.
+# Checks that the library has no global state. The only variables are those that each thread has for itself (the
+# innermost callback, the session that refused its last call) and a lock for the creation of instances.
 cmake_minimum_required(VERSION 3.22)
 set(allowed refusal innermost making)
 execute_process(COMMAND ${OBJDUMP} -t ${LIBRARY} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)

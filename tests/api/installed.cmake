@@ -1,7 +1,7 @@
 # cmake -D BUILD=build -D SOURCE=source -D C_COMPILER=cc -P installed.cmake
 #
-# Installs a build to a folder of its own and moves that folder, then builds examples/translate.c with what lies there, by
-# find_package() and by pkg-config, and lets both and the installed program translate with the installed model.
+# Installs a build to a folder of its own, moves that folder, and builds examples/translate.c against it, with
+# find_package() and with pkg-config. Both and the installed program must translate with the installed model.
 cmake_minimum_required(VERSION 3.22)
 set(work ${BUILD}/tests/installed)
 set(prefix ${work}/moved)
@@ -38,7 +38,7 @@ foreach(file share/man/man1/vkformer.1 share/man/man1/vkformer-translate.1 share
 endforeach()
 must(env -C / ${prefix}/bin/vkformer help exit-codes)
 
-# What the documents name is there under the same name, and starts.
+# Files that the documents name are installed under the same names, and the scripts start.
 file(READ ${prefix}/share/doc/vkformer/README.md readme)
 string(REGEX MATCHALL "docs/[a-zA-Z-]+[.]md" documents "${readme}")
 list(LENGTH documents n_documents)
@@ -82,7 +82,8 @@ endif()
 set(ENV{LD_LIBRARY_PATH} "${folder}")
 must_translate(${work}/by_pkg_config ${model})
 
-# Every example with what is installed, as C11 and as C++17, without a warning; those that need this model alone run.
+# Every example compiles against the installed library as C11 and C++17 without warnings; those that need only this
+# model also run.
 file(GLOB examples ${SOURCE}/examples/*.c)
 list(LENGTH examples n_examples)
 if(n_examples LESS 7)
@@ -131,7 +132,7 @@ foreach(compiler gcc clang)
 endforeach()
 unset(ENV{VKF_DEVICE})
 
-# A parent project that chose no build type gets this one optimised, and keeps its own choice for itself.
+# If a parent project sets no build type, the library is optimised all the same and the parent still has none.
 file(WRITE ${work}/project/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)
 project(parent LANGUAGES C)
 add_subdirectory(${SOURCE} vkformer)
@@ -144,7 +145,7 @@ if(NOT types STREQUAL "parent ''" OR NOT commands MATCHES "-O2[^\n]*src/base/env
   message(FATAL_ERROR "expected -O2 for the library and no build type for its parent, found ${types}")
 endif()
 
-# Folders that are no part of the prefix are named as they are.
+# vkformer.pc has the absolute paths of folders outside the prefix.
 must(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/apart -D CMAKE_C_COMPILER=${C_COMPILER} -D VKF_BUILD_TESTS=OFF
      -D CMAKE_INSTALL_PREFIX=/one -D CMAKE_INSTALL_LIBDIR=/two/lib)
 file(READ ${work}/apart/vkformer.pc pc)

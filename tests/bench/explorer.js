@@ -1,11 +1,9 @@
-// The tile explorer on rows that are made up: its script runs with a document of a few lines, and what it puts on the
-// page is compared. usage: node explorer.js EXPLORER.html
+// Tests the tile explorer with invented rows: runs its script with a minimal document and checks what the page shows.
+// usage: node explorer.js EXPLORER.html
 "use strict";
 const assert = require("assert"), fs = require("fs"), open = require("../support/document.js");
 
 const page = documents => open(process.argv[2], documents, {measure: "gflops"});
-
-// ---- what it says -------------------------------------------------------------------------------------------------
 
 const row = (problem, variant, min_us, median_us, p90_us, more) => ({
   problem, variant, min_us, median_us, p90_us, runs: 9, ratio: 0.5, flops: 1e6, bytes: 1e4, gflops: 1e3 / median_us,
@@ -27,7 +25,7 @@ const $ = page([{device: "one", driver: "d", version: "0", peak: {gflops: 100, g
                              made("32x64x16-m4n4", {registers: 250, mode: "reproducible"})]},
   {chip: "m1", kernels: [made("32x16x16-m4n2", {failure: "out of registers"})]}]}]);
 
-// A sentence a shape, in the order of their numbers, the last first: the winner, ties by the spread, what is behind, what is wrong, why.
+// One sentence for each shape, sorted by K, then N, then M: winner, ties by spread, slower and wrong kernels, why.
 assert.deepStrictEqual($("why").all("li").map(e => e.textContent), [
   "40 x 64 x 64: matmul-shared-32x16x16-m4n2, 11.00 us, 50 % of what its caches deliver. Not told apart from it: " +
     "matmul-shared-128x16x16-m4n4. matmul-shared-32x64x16-m4n4 takes 2.00 times as long. 1 over the bound. There an " +
@@ -38,14 +36,15 @@ assert.deepStrictEqual($("why").all("li").map(e => e.textContent), [
     "the 32 rows of a tile are idle.",
 ]);
 
-// Tiles of the chosen shape: rows of a workgroup down, columns across, in the order of their numbers.
+// Tiles of the chosen shape in numerical order: rows of a workgroup down, columns across.
 $("shape").value = "40,64,64";
 $("shape").onchange();
 assert.deepStrictEqual($("grid").all("tr").map(line => line.children.map(cell => cell.textContent)),
                        [["", "16", "64"], ["32", "11.00", "22.00"], ["128", "13.00", "-"]]);
 assert.deepStrictEqual($("grid").all("td").filter(c => c.className === "best").map(c => c.title), [shared("32x16x16-m4n2")]);
 
-// The map: kernels in the order of their numbers, the fastest of a column framed, a dash and a cross.
+// The heat map: kernels in numerical order, the fastest of each column framed, a dash if there is no row, a cross if
+// it is over its bound.
 assert.deepStrictEqual($("heat").all("tr").map(line => line.children.map(cell => cell.textContent)), [
   ["", "40 x 64 x 64", "8 x 200 x 64", "8 x 1000 x 64"],
   ["matmul-naive-m1n1", "\u2715", "-", "-"],
@@ -55,7 +54,7 @@ assert.deepStrictEqual($("heat").all("tr").map(line => line.children.map(cell =>
 ]);
 assert.strictEqual($("heat").all("td").filter(c => c.className === "best").length, 3);
 
-// What compilers say, beside the time of the same kernel on the same problem.
+// Compilers' statistics beside the time of the same kernel on the same problem.
 assert.deepStrictEqual($("farm").all("tr").map(line => line.children.map(cell => cell.textContent)), [
   ["", "us on one", "us on two", "shared B", "navi31", "m1"],
   [shared("32x16x16-m4n2"), "11.00", "-", "1024", "64 r, 900 i, 16 o", "not made"],
@@ -66,11 +65,11 @@ assert.strictEqual($("farms").hidden, false);
 const alone = page([{device: "one", driver: "d", version: "0", peak: {gflops: 100, matrix_gflops: 400, gbytes: 10, cached_gbytes: 20},
                      rows: [row("norm:8,64", "norm-row-64", 1, 2, 3)]}]);
 assert.strictEqual(alone("farms").hidden, true);
-// Roofs of memory and of caches, under multiply-adds and, where it has them, under matrix cores.
+// The roofs of memory and caches, each below that of multiply-adds and, if the device has any, that of matrix cores.
 assert.strictEqual($("roof").all("path").length, 2);
 assert.strictEqual(alone("roof").all("path").length, 4);
 
-// All rows of the operation, none cut off; every word that a name has is explained.
+// The table has all rows of the operation; the page explains every word of a kernel's name.
 assert.strictEqual($("body").all("tr").length, 6);
 assert.strictEqual($("count").textContent, "6 of 7 rows.");
 const words = [...fs.readFileSync(process.argv[2], "utf8").matchAll(/<dt>(\w+)<\/dt>/g)].map(m => m[1]);

@@ -1,5 +1,5 @@
-// The page of attention weights on weights that are made up: hover, choice of a head, keys, filters. usage: node
-// attention.js ATTENTION.html
+// Tests the page of attention weights with invented weights: hover, choice of a head, keys, filters, views.
+// usage: node attention.js ATTENTION.html
 "use strict";
 const assert = require("assert"), open = require("../support/document.js");
 
@@ -17,21 +17,21 @@ const thumbs = () => $("grid").all("button"), pressed = () => thumbs().map(b => 
 const cells = () => $("map").getContext().rects, bars = id => $(id).all("li").map(li => li.children.map(c => c.textContent).filter(Boolean));
 const white = rect => rect.fill === "rgb(255,255,255)";
 
-// What it is, and a thumbnail a head, the first one chosen.
+// The texts, the facts and a thumbnail for each head; the first head is chosen.
 assert.strictEqual($("text").textContent, "cat it");
 assert.strictEqual($("translation").textContent, "gato");
 assert.strictEqual($("facts").textContent, "marian on ref; 3 tokens and 2 of the translation.");
 assert.deepStrictEqual(pressed(), ["true", "false", "false", "false"]);
 assert.strictEqual(cells().length, 9);
 
-// A click on a head shows it: two cells are full, as in its thumbnail.
+// A click on a thumbnail shows its head: two cells have the full weight, in the map and in the thumbnail.
 thumbs()[3].onclick();
 assert.deepStrictEqual(pressed(), ["false", "false", "false", "true"]);
 assert.deepStrictEqual([$("layer").value, $("head").value], ["1", "1"]);
 assert.strictEqual(cells().filter(white).length, 2);
 assert.strictEqual(thumbs()[3].all("canvas")[0].getContext().rects.filter(white).length, 2);
 
-// Arrow keys go from head to head, and end at the edge.
+// Arrow keys go from head to head and stop at the edge; "." and "," in the map go round.
 assert.ok(thumbs()[3].press("ArrowLeft"));
 assert.deepStrictEqual(pressed(), ["false", "false", "true", "false"]);
 assert.strictEqual($.focused(), thumbs()[2]);
@@ -45,7 +45,7 @@ assert.deepStrictEqual(pressed(), ["true", "false", "false", "false"]);
 $("map").press(",");
 assert.deepStrictEqual(pressed(), ["false", "false", "false", "true"]);
 
-// The pointer on a cell says its weight, and shows the pair in every head; off the cells it changes nothing.
+// Pointing at a cell shows its weight, and that of the pair in every head; outside the cells nothing changes.
 const where = (row, column) => { const r = cells()[3 * row + column]; return {clientX: r.x + 1, clientY: r.y + 1}; };
 $("map").onmousemove(where(1, 0));
 assert.strictEqual($("say").textContent, "\u201cit\u201d (1) looks at \u201ccat\u201d (0): 90.0 %");
@@ -54,7 +54,7 @@ assert.strictEqual($("say").textContent, "\u201cit\u201d (1) looks at \u201ccat\
 assert.deepStrictEqual(bars("pair")[0], ["layer 1, head 1", "90.0 %"]);
 assert.strictEqual(bars("pair").length, 4);
 
-// A click picks the row out: its bars, its lines alone; Escape lets it go.
+// A click picks a row: the page shows its bars, draws only its lines and fades other rows. Escape undoes that.
 $("map").onclick(where(1, 0));
 assert.deepStrictEqual(bars("row"), [["cat (0)", "90.0 %"], ["it (1)", "10.0 %"], ["</s> (2)", "0.00 %"]]);
 assert.strictEqual($("lines").all("path").length, 2);
@@ -63,7 +63,7 @@ $("map").press("Escape");
 assert.strictEqual(bars("row").length, 0);
 assert.strictEqual($("lines").all("path").length, 4);
 
-// Keys walk over the cells; Enter picks.
+// Arrow keys go from cell to cell; Enter picks a row, a second Enter undoes that.
 $("map").press("ArrowDown");
 $("map").press("ArrowRight");
 $("map").press("ArrowRight");
@@ -73,7 +73,7 @@ $("map").press("Enter");
 assert.deepStrictEqual(bars("row")[0], ["</s> (2)", "100 %"]);
 $("map").press("Enter");
 
-// The picked token in every head; a click on a row chooses the head.
+// The picked token's weights in every head, a row for each; a click on a row chooses its head.
 $("map").onmousemove(where(1, 0));
 $("map").onclick(where(1, 0));
 assert.strictEqual($("heads").getContext().rects.length, 12);
@@ -83,7 +83,7 @@ assert.deepStrictEqual(pressed(), ["true", "false", "false", "false"]);
 $("heads").onclick({clientX: 0, clientY: 700});
 assert.deepStrictEqual(pressed(), ["false", "false", "false", "true"]);
 
-// Without the scale the weights are sharper: 0.9^4 of 0.9^4 + 0.1^4 where d is 16.
+// Without the scale 1/sqrt(d), d = 16, the weights are sharper: 0.9^4 / (0.9^4 + 0.1^4).
 assert.ok(!$("of-softmax").hidden);
 $("softmax").value = "bare";
 $("softmax").oninput();
@@ -94,7 +94,7 @@ $("softmax").value = "";
 $("softmax").oninput();
 $("map").press("Escape");
 
-// Filters: marks, tokens by their text, weights that are too small.
+// Filters: special tokens, tokens by their text in any case, the least weight.
 $("special").value = "off";
 $("special").oninput();
 assert.strictEqual(cells().length, 4);
@@ -110,7 +110,7 @@ $("least").value = "0";
 $("least").oninput();
 assert.strictEqual(cells().filter(r => r.fill !== "rgb(0,0,0)").length, 4);
 
-// Other weights: rows of the translation, and what each position writes.
+// Cross attention: a row for each token of the translation; the page also names the token that it writes next.
 $("kind").value = "1";
 $("kind").onchange();
 assert.strictEqual(cells().length, 6);
@@ -121,20 +121,20 @@ $("theme").value = "dark";
 $("theme").oninput();
 assert.strictEqual($.root.dataset.theme, "dark");
 
-// With two words given, the page begins with the head that looks most from one at the other.
+// If two words are given, the page opens at the head that has the largest weight from the first to the second.
 const second = open(process.argv[2], [{...one, picked: 1, picked_column: 0}], {least: "0", like: "", special: "", scale: "linear", theme: ""});
 assert.deepStrictEqual([second("layer").value, second("head").value], ["1", "1"]);
 assert.strictEqual(second("say").textContent, "\u201cit\u201d (1) looks at \u201ccat\u201d (0): 90.0 %");
 
-// Sampled down: a row of the map is a range of tokens.
+// A map that is sampled down: each row is a range of tokens.
 const half = {...one, source: ["a", "b", "c", "d", "e", "f"], special_source: []};
 const third = open(process.argv[2], [half], {least: "0", like: "", special: "", scale: "linear", theme: ""});
 assert.ok(third("facts").textContent.includes("Sampled down"));
-assert.ok(third("of-softmax").hidden); // the scores of a sum cannot be told
+assert.ok(third("of-softmax").hidden); // sums of weights do not tell the scores
 third("map").press("ArrowDown");
 assert.ok(third("say").textContent.startsWith("\u201ca .. b\u201d (0) looks at \u201ca .. b\u201d (0)"), third("say").textContent);
 
-// An image: its patches, dark where the picked token does not look.
+// An image: a patch is dark if the picked token does not look at it.
 const image = {width: 2, height: 1, patch_rows: 1, patch_columns: 2, pixels: "0 0 0 255 255 255"};
 const fourth = open(process.argv[2], [{...one, source: ["[CLS]", "0,0", "0,1"], special_source: [0], image, parts: [{...one.parts[0], kind: "self"}]}],
                     {least: "0", like: "", special: "", scale: "linear", theme: ""});
@@ -147,7 +147,7 @@ fourth("image").onclick({clientX: 700, clientY: 0}); // the second patch, which 
 assert.deepStrictEqual(fourth("image").getContext().rects.slice(-2).map(r => r.fill), ["rgba(0,0,0,0.850)", "rgba(0,0,0,0.000)"]);
 assert.strictEqual(bars("row").length, 0);
 
-// Scores: products, then divided by the root of 16, then without what a text that looks backwards must not see.
+// Views of the scores: q*k, then divided by sqrt(16), then with the causal mask.
 const causal = {kind: "self", rows: "source", columns: "source", causal: true, ...rule, n_rows: 2, n_columns: 2,
                 layers: [{layer: 0, window: 0, heads: [{head: 0, weights: "10000 0 5000 5000", scores: "-400 800 0 0"}]}]};
 const fifth = open(process.argv[2], [{...one, source: ["cat", "it"], special_source: [], target: [], parts: [causal]}],
@@ -170,7 +170,7 @@ assert.ok(fifth("say").textContent.endsWith("; masked: \u2212\u221e before the s
 assert.deepStrictEqual([map().strokes, map().rects.length, map().rects[0].fill], [1, 3, "rgb(128,128,128)"]);
 assert.strictEqual(fifth("legend-most").textContent, "1.00; a stroke: masked");
 
-// Scores of a rule of their own: no scale, a bias that is added, and a window of one key.
+// Scores without a scale, with a bias and a window of one key.
 const biased = {...causal, scale: 1, has_bias: true, layers: [{layer: 0, window: 1, heads: [{head: 0, weights: "10000 0 0 10000", scores: "-400 800 100 0", bias: "0 0 -50 0"}]}]};
 const sixth = open(process.argv[2], [{...one, source: ["cat", "it"], special_source: [], target: [], parts: [biased]}],
                    {least: "0", like: "", special: "", scale: "linear", theme: "", view: ""});
@@ -185,6 +185,6 @@ for (const [view, text] of [["raw", "; q\u00b7k = 1.00"], ["bias", "; bias by di
   assert.ok(sixth("say").textContent.endsWith(text), sixth("say").textContent);
 }
 
-// No text at all.
+// A page without a text.
 const none = open(process.argv[2], [], {least: "0"});
 assert.strictEqual(none("text").textContent, "There is no text on this page.");

@@ -1,21 +1,21 @@
-// The page around a picture: hover, arrow keys, size, theme. usage: node picture.js PICTURE.html
+// Tests the page around a picture: hover, arrow keys, size, theme. usage: node picture.js PICTURE.html
 "use strict";
 const assert = require("assert"), open = require("../support/document.js");
 
-// Three cells: two in the first column, the other in the third one's second row.
+// Four cells: rows 0 and 1 of column 0, rows 1 and 4 of column 2.
 const cell = (row, column, title) => `<g class="cell x" data-row="${row}" data-column="${column}"><title>${title}</title><rect/></g>`;
 const $ = open(process.argv[2], [{svg: `<svg>${cell(0, 0, "a")}${cell(1, 0, "b")}${cell(1, 2, "c")}${cell(4, 2, "d")}</svg>`}], {size: "", theme: ""});
 const cells = $("picture").all("g"), said = () => $("say").textContent, marked = () => cells.map(c => c.classList.contains("at"));
 assert.strictEqual(said(), "Point at a cell, or choose one with the arrow keys.");
 
-// The pointer on a cell; beside the cells nothing changes.
+// Pointing at a cell shows its title; outside the cells nothing changes.
 $("picture").onmouseover({target: cells[1]});
 assert.strictEqual(said(), "b");
 $("picture").onmouseover({target: $("picture")});
 assert.strictEqual(said(), "b");
 assert.deepStrictEqual(marked(), [false, true, false, false]);
 
-// Keys go to the nearest cell of the next column or row, and end at the edge.
+// Arrow keys go to the nearest cell of the next column or row and stop at the edge.
 const go = (key, to) => { assert.ok($("picture").press(key)); assert.strictEqual(said(), to); };
 go("ArrowRight", "c");
 go("ArrowDown", "d");

@@ -1,4 +1,4 @@
-// The page of the tour on topics that are made up. usage: node tour.js TOUR.html
+// Tests the page of the tour with invented topics. usage: node tour.js TOUR.html
 "use strict";
 const assert = require("assert"), open = require("../support/document.js");
 
@@ -22,14 +22,14 @@ assert.ok(sections()[0].textContent.includes("y = x w^T  [1, 1]"), sections()[0]
 // The device's value, the exact one and err/bound.
 assert.strictEqual(facts(sections()[0])[0].textContent, " device 11 exact 11 scalar path 11 err/bound 0.25");
 assert.deepStrictEqual(facts(sections()[0]).slice(1).map(d => d.attributes.class), ["fact ok", "fact wrong"]);
-// Less than 0 has another colour; the largest has the strongest.
+// Negative numbers have another colour; the largest magnitude of an array has the strongest.
 const styles = sections()[0].all("td").map(td => td.attributes.style);
 assert.ok(styles[1].includes("200,60,50,0.750") && !styles[0].includes("200,60,50"), styles.join());
-// Many numbers are a picture; a map has its tokens on both sides.
+// An array of many numbers is drawn as a picture; an attention map has its tokens on both sides.
 assert.strictEqual(sections()[1].all("canvas")[0].getContext().rects.length, 200);
 assert.deepStrictEqual(sections()[1].all("th").map(th => th.textContent), ["", "cat", "it", "it"]);
 assert.deepStrictEqual(sections()[1].all("td").map(td => td.textContent), ["75", "25"]);
-// Filters.
+// The filter of checks, and the theme.
 $("checks").value = "wrong";
 $("checks").oninput();
 assert.deepStrictEqual(facts(sections()[0]).slice(1).map(d => d.attributes.class), ["fact wrong"]);

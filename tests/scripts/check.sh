@@ -1,13 +1,12 @@
 #!/bin/sh
-# The shell scripts of the source folder $1: shellcheck has nothing to say, and no pipeline ends in a command that may end
-# before it has read everything, because the writer is then killed by SIGPIPE and under pipefail the whole pipeline fails
-# by chance. Without shellcheck the test is a skip (77) once the rest is done, and a failure where VKF_REQUIRE_TOOLS names
-# it.
+# Checks the shell scripts of the source folder $1 with shellcheck, and that no pipeline's last command may exit before
+# it has read all its input: SIGPIPE then kills the writer, and under pipefail the pipeline fails at random. Without
+# shellcheck it exits with 77 (a skip) if the rest passes, or with 1 if VKF_REQUIRE_TOOLS names it.
 set -u
 cd "$1" || exit 1
 failed=0
 scripts=$(grep -lE '^#!.*[/ ](ba|da)?sh$' scripts/* .ci/* bench/* tests/*/*.sh 2>/dev/null)
-# A workflow says what it may do, and ends the runs that a newer push makes needless.
+# Every workflow lists its permissions and cancels runs that a newer push replaces.
 for key in permissions concurrency; do
   if grep -L "^$key:" .github/workflows/*.yml | grep .; then
     echo "expected the key $key in every workflow, found none in those above"

@@ -1,13 +1,13 @@
 #!/bin/sh
-# What scripts/farm says of figures: $1 is the script. A select ladder, a spill, scratch memory, a kernel that no driver
-# makes, a chip that cannot be opened, a step with too many dispatches, too much time of the host and an inner loop with
-# too many instructions are each found; figures within the limits are not.
+# Tests how scripts/farm ($1) judges figures. It must refuse a select ladder, a spill, scratch memory, a kernel that no
+# driver can make, a chip that cannot be opened, a step with too many dispatches, too much host time and an inner loop
+# with too many instructions, and accept figures within the limits.
 set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-expect() { # expect TEXT MEMBERS [ERRORS [CHIP]]: what the kernel with these members, or the chip, is refused for
+expect() { # expect TEXT MEMBERS [ERRORS [CHIP]]: judges a kernel with MEMBERS, and a chip with ERRORS and CHIP
   printf '{"chips": [{"chip": "navi31", "driver": "radv", "errors": [%s], "models": [{"model": "m", "dispatches": 9}],
     "kernels": [{"problem": "attention:512,512,8,64", "name": "attention-tiles-32x32x64-m4n2", "mode": "fast",
     "failure": null, "picked": true, "first": true, "registers": 96, "instructions": 2148, "branches": 39, "spills": 0,
@@ -15,7 +15,7 @@ expect() { # expect TEXT MEMBERS [ERRORS [CHIP]]: what the kernel with these mem
   judge "$1"
 }
 
-judge() { # judge TEXT; "": nothing is refused
+judge() { # judge TEXT: scripts/farm must refuse $work/farm.json with TEXT, or accept it if TEXT is ""
   python3 "$script" --judge "$work/farm.json" >"$work/out" 2>&1
   status=$?
   if [ -z "$1" ] && [ $status != 0 ]; then
@@ -53,8 +53,8 @@ matmul='"problem": "matmul:512,4096,512,f16", "name": "matmul-coopmat-halves-128
 expect "" ", $matmul, \"loop_vector\": 33"
 expect "expected at most 50 loop_vector, found 189" ", $matmul, \"loop_vector\": 189"
 
-# The inner loop of what RADV prints, here of a kernel of two stages whose first is printed behind its second: the outer
-# loop and what stands beside the loops do not count, nor do instructions that only wait.
+# Tests the counts of the inner loop in RADV's disassembly, here of a kernel with two stages, whose second is printed
+# first. The outer loop, code outside the loops and instructions that only wait do not count.
 cat >"$work/program" <<'END'
 #!/bin/sh
 stage() { echo '{"problem": "p:1", "op": "p", "name": "k", "stage": '$1', "format": "f16", "picked": true, "failure": null,

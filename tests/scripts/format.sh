@@ -1,7 +1,7 @@
 #!/bin/sh
-# The sources of the folder $1: C is formatted as clang-format 14 does it (other versions differ), and no shader has a
-# line of more than 120 columns. Without clang-format 14 the test is a skip (77) once the rest is done, and a failure where
-# VKF_REQUIRE_TOOLS names it.
+# Checks that clang-format 14 would not change the C sources of the folder $1 (other versions differ), and that no
+# shader has a line of more than 120 columns. Without clang-format 14 it exits with 77 (a skip) if the rest passes, or
+# with 1 if VKF_REQUIRE_TOOLS names it.
 set -u
 cd "$1" || exit 1
 failed=0

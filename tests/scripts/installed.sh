@@ -1,6 +1,6 @@
 #!/bin/sh
-# installed.sh WHEEL: with the packages of Debian installed, a C, a C++ and a Python program and the program itself
-# translate with the library; the wheel does so in an environment of its own. Each prints its seconds.
+# installed.sh WHEEL: checks that the installed Debian packages translate, by the program and by a C, a C++ and a Python
+# program, and that the wheel does so with its own library in a virtual environment. Prints the seconds of each.
 set -eu
 here=$(dirname "$0")
 model=/usr/share/vkformer/models/en-es
@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-# translates WHAT COMMAND...: whether the command prints the translation
+# translates WHAT COMMAND...: exits with 1 if the command does not print the translation
 translates() {
   what=$1
   shift

@@ -1,6 +1,7 @@
 #!/bin/sh
-# manual.sh VKFORMER FOLDER: each option that --help prints is in the man page and in the completions that the build wrote
-# to FOLDER, and nothing else is; bash completes with them; the formatter has nothing to say about the pages.
+# manual.sh VKFORMER FOLDER: checks that the man pages and completions that the build wrote to FOLDER have exactly the
+# options that --help prints, that bash completes with them, and that groff, zsh and fish accept the files. Also checks
+# that options refuse numbers out of range.
 set -u
 program=$1
 folder=$2
@@ -8,7 +9,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-# same WHERE COMMAND: whether the words of standard input are the options of the command.
+# same WHERE COMMAND: fails if the words of standard input are not the options of the command.
 same() {
   sort -u > "$work/found"
   diff "$work/options" "$work/found" > "$work/diff" && return
@@ -40,7 +41,7 @@ if [ "$n" -lt 250 ]; then
   failed=1
 fi
 
-# refuses COMMAND OPTION VALUE: as a wrong command line, with what was expected
+# refuses COMMAND OPTION VALUE: the program must exit with 2 and say what it expected
 refuses() {
   timeout 10 "$program" "$1" "--$2=$3" > "$work/said" 2>&1 < /dev/null
   code=$?
@@ -52,11 +53,11 @@ refuses() {
 }
 n=0
 for command in $commands; do
-  # N is a whole number, X any: some keys of generation_config.json may be under 0, and the library knows which.
+  # N is a whole number, X any: some keys of generation_config.json may be negative; the library knows which.
   for option in $("$program" "$command" --help | sed -n 's/^  .\{4\}--\([a-z0-9-]*\) \([NX]\)\(\[,N\]\)*\( .*\)*$/\1=\2/p'); do
     kind=${option#*=}
     option=${option%=*}
-    [ "$option" != driver-threads ] || continue # the library reads it
+    [ "$option" != driver-threads ] || continue # the library parses it
     n=$((n + 1))
     refuses "$command" "$option" 1e999
     [ "$kind" = X ] || refuses "$command" "$option" -1
@@ -68,7 +69,7 @@ if [ "$n" -lt 60 ]; then
   failed=1
 fi
 
-# offers WORDS EXPECTED: what bash offers for the last of the words.
+# offers WORDS EXPECTED: bash must complete the last of WORDS to EXPECTED.
 offers() {
   # shellcheck disable=SC2016,SC2086
   found=$(bash -c '. "$1/bash/vkformer"; cd "$1" || exit; shift; COMP_WORDS=(vkformer "$@"); COMP_CWORD=$#

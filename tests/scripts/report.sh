@@ -1,5 +1,5 @@
 #!/bin/sh
-# scripts/report on folders that are made here: what it must list, and its last line. $1: scripts/report.
+# Tests what scripts/report ($1) prints for folders made here, and its exit status.
 set -u
 report=$1
 folder=$(mktemp -d)
@@ -20,7 +20,7 @@ $head
 </testsuite>
 END
 printf 'ran matmul-naive\nleft matmul-uniform\nleft matmul-coopmat\n' >"$folder/whole/variants/ops@one"
-# One that skips a part (cmocka names it twice), one that skips itself, one that fails, one whose program is missing.
+# A test that skips parts of itself (cmocka names them twice), a skipped one, a failed one, one without its program.
 cat >"$folder/parts/junit.xml" <<END
 $head
 	<testcase name="op.ops@x" classname="op.ops@x" time="0.04" status="run">
@@ -48,7 +48,7 @@ $head
 END
 printf 'left matmul-naive\nleft matmul-uniform\nran matmul-coopmat\n' >"$folder/parts/variants/ops@two"
 
-# must STATUS EXPECTED ARGUMENT...
+# must STATUS EXPECTED ARGUMENT...: exits with 1 if the report for these arguments differs
 must() {
   status=$1 expected=$2
   shift 2
