@@ -1,5 +1,5 @@
-# cmake --install: library, header, program, what the program reads, and packages for find_package(vkformer) and
-# pkg-config. The test api.installed uses both.
+# Installs the library, the headers, the program, the files that it reads, and packages for find_package(vkformer) and
+# pkg-config. The test api.installed uses both packages.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 install(TARGETS vkformer EXPORT vkformerTargets)
@@ -30,7 +30,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/tools/validation.html ${PROJECT_SOURCE_DIR}/
         DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/tools)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/shaders/lib ${PROJECT_SOURCE_DIR}/shaders/shared # for `bench --shader`
         DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/shaders)
-# Scripts and documents keep the names by which the documents call them.
+# Scripts and documents are installed under the names that the documents use.
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/swiftshader ${PROJECT_SOURCE_DIR}/scripts/convert
         DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/scripts)
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/bench/compare DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/bench)
@@ -38,7 +38,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/LICENSE
               ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# A Python wheel with the shared library in it. It needs the same packages of the system as the library does.
+# Builds a Python wheel that contains the shared library. It needs the same system packages as the library.
 find_package(Python3 QUIET COMPONENTS Interpreter)
 if(BUILD_SHARED_LIBS AND Python3_FOUND AND CMAKE_SYSTEM_NAME STREQUAL Linux)
   set(wheel ${PROJECT_BINARY_DIR}/wheel)
@@ -57,7 +57,7 @@ if(BUILD_SHARED_LIBS AND Python3_FOUND AND CMAKE_SYSTEM_NAME STREQUAL Linux)
     DEPENDS vkformer VERBATIM)
 endif()
 
-# A static libvkformer leaves its dependencies to whoever links it: the packages name them.
+# A program that links a static libvkformer must also link its dependencies, so the packages name them.
 set(VKF_STATIC ON)
 set(requires "Requires: ${vkf_packages}\n")
 set(libs "-lvkformer -pthread -lm")
@@ -66,7 +66,7 @@ if(CMAKE_DL_LIBS)
 endif()
 if(BUILD_SHARED_LIBS)
   set(VKF_STATIC OFF)
-  set(requires "") # not even Requires.private: pkg-config would want headers that ours do not include
+  set(requires "") # no Requires.private: pkg-config would require headers that ours do not include
   set(libs -lvkformer)
 endif()
 file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})

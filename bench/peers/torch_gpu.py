@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Measures PyTorch on a CUDA device: copies, matrix products, an encoder, a LLaMA of 1 B parameters, a JSON line each.
-All are medians. CUDA's events time matrix products and copies, the clock times models, from call to result. Models run
-as they come, without torch.compile.
+"""Measures PyTorch on a CUDA device: copies, matrix products, an encoder, a LLaMA of 1 B parameters. Prints a JSON line
+for each, with the median. Matrix products and copies are timed with CUDA events, models by the clock, from call to
+result. Models run without torch.compile.
 usage: torch_gpu.py [NAME...] (copy, matmul, row, encoder, llama; default all)"""
 import argparse
 import json

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Prints the sentences a second of transformers' generate in float32, in batches by length, without its start.
+"""Prints the sentences a second of transformers' generate in float32, in batches by length, not counting its start.
 usage: transformers_translate.py MODEL TEXTS [BATCH [BEAMS]]
 
-The type is given because transformers 5 takes that of the file. PyTorch has no BLAS for float16 on a CPU: it would
-compute on one core, at a quarter of the speed."""
+The script sets float32 because transformers 5 otherwise uses the type of the file. PyTorch has no BLAS for float16 on a
+CPU: it would compute on one core, at a quarter of the speed."""
 import sys
 import time
 
