@@ -87,19 +87,20 @@ static int run_attention(const tool_args *args) {
 
 static const tool_option options[] = {
     {"output", 'o', TOOL_OUTPUT, offsetof(tool_args, output), "FILE",
-     "a page to explore (.html), or a picture (.svg): one head with\nits tokens, several as small maps; .png: the "
-     "cells alone"},
+     "a page to explore (.html), or a picture (.svg: one head with\nits tokens, or several heads as small maps; .png: "
+     "only the\ncells)"},
     {"image", 0, TOOL_INPUTS, offsetof(tool_args, images), "FILE", "a PNG or JPEG image instead of the text"},
     {"kind", 0, TOOL_TEXT, offsetof(tool_args, kind), "KIND",
-     "encoder, decoder or cross of an encoder-decoder; other models\nhave self alone"},
+     "show only this kind: encoder, decoder or cross of an\nencoder-decoder; other models have only self"},
     {"layer", 0, TOOL_INDEXES, offsetof(tool_args, layers_at), "L[,L]...", "only these layers, counted from 0"},
     {"head", 0, TOOL_INDEXES, offsetof(tool_args, heads_at), "H[,H]...", "only these heads, counted from 0"},
-    {"from", 0, TOOL_TEXT, offsetof(tool_args, from), "WORD", "pick out the row of this word, or of token number N"},
+    {"from", 0, TOOL_TEXT, offsetof(tool_args, from), "WORD",
+     "mark the row of this word, or of the token with this number"},
     {"to", 0, TOOL_TEXT, offsetof(tool_args, to), "WORD",
-     "print how much the word of --from looks at this one, in every\nhead, the strongest first"},
+     "print how much the word of --from looks at this word, in every\nhead, the strongest first"},
     {"scores", 0, TOOL_FLAG, offsetof(tool_args, scores), NULL,
-     "the page has the scores behind the weights, too: products of\nqueries and keys, before and after scale, bias "
-     "and mask; it is\ntwice as large"},
+     "also put the scores behind the weights on the page: products of\nqueries and keys, before and after scale, bias "
+     "and mask; it\nbecomes twice as large"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
 };

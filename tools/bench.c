@@ -121,48 +121,49 @@ static int run_bench(const tool_args *args) {
 
 static const tool_option options[] = {
     {"variant", 0, TOOL_TEXT, offsetof(tool_args, variant), "NAME[,NAME]",
-     "time these; without it every one that fits"},
-    {"filter", 0, TOOL_TEXT, offsetof(tool_args, filter), "TEXT", "time those with TEXT in their names"},
+     "time only these kernels; default: every kernel that fits"},
+    {"filter", 0, TOOL_TEXT, offsetof(tool_args, filter), "TEXT", "time only kernels with TEXT in their names"},
     {"tile", 0, TOOL_TEXT, offsetof(tool_args, tile), "bm=N,tm=N",
-     "also with this tile, by specialization constants; refused with\nthe reason if no kernel can have it; several: "
-     "'TILE;TILE'"},
+     "also time the kernels with this tile, set by specialization\nconstants. If no kernel can have it, it is refused "
+     "with the\nreason. Several: 'TILE;TILE'"},
     {"shader", 0, TOOL_INPUT, offsetof(tool_args, shader), "FILE",
-     "your own kernel, .comp or .spv, instead of --variant NAME\n(docs/own-kernels.md); .comp needs "
-     "glslangValidator"},
+     "time your own kernel (.comp or .spv) in the place of --variant\nNAME, and NAME itself (docs/own-kernels.md); "
+     ".comp needs\nglslangValidator"},
     {"cold", 0, TOOL_FLAG, offsetof(tool_args, cold), NULL,
      "use copies of the operands in turn, 256 MiB in all, so that\nno cache holds them"},
-    {"sweep", 0, TOOL_FLAG, offsetof(tool_args, sweep), NULL, "many tiles, and 1 to 128 rows"},
+    {"sweep", 0, TOOL_FLAG, offsetof(tool_args, sweep), NULL, "also time many tiles of matmul, and 1 to 128 rows"},
     {"seconds", 0, TOOL_SECONDS, offsetof(tool_args, seconds), "X",
-     "time for each row; default 0.5 of kernels, 2 of models"},
+     "time each row for X seconds; default 0.5 for kernels, 2 for\nmodels"},
     {"no-roofs", 0, TOOL_FLAG, offsetof(tool_args, no_roofs), NULL,
-     "do not measure roofs: a second less, and no shares"},
+     "do not measure the roofs: saves a second, but shows no shares"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print JSON"},
-    {"html", 0, TOOL_OUTPUT, offsetof(tool_args, html), "FILE", "write a page to explore the rows in"},
+    {"html", 0, TOOL_OUTPUT, offsetof(tool_args, html), "FILE", "write a page to explore the rows"},
     {"merge", 0, TOOL_INPUTS, offsetof(tool_args, merges), "FILE",
-     "put the rows of this JSON file on the page, too, or what\nscripts/farm --json wrote; repeatable"},
+     "also put the rows of this JSON file on the page, or what\nscripts/farm --json wrote; repeatable"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
 static const tool_option sizes[] = {
     {"m", 0, TOOL_SIZES, offsetof(tool_args, m), "N[,N]",
-     "rows: of matmul, norm, softmax, top_k, ffn; queries of\nattention; default 128 (norm 1024, top_k 1)"},
+     "rows of matmul, norm, softmax, top_k and ffn, queries of\nattention; default 128 (norm 1024, top_k 1)"},
     {"n", 0, TOOL_SIZES, offsetof(tool_args, n), "N[,N]",
-     "columns, width; keys of attention; default 512 (softmax and\ntop_k 4096, attention 128)"},
+     "columns or width, keys of attention; default 512 (softmax and\ntop_k 4096, attention 128)"},
     {"k", 0, TOOL_SIZES, offsetof(tool_args, k), "N[,N]",
      "depth of matmul, k of top_k, width of an attention head;\ndefault 512 (top_k 8, attention 64)"},
     {"model", 0, TOOL_NAME, offsetof(tool_args, model), "DIR", "a model folder, instead of the sizes below"},
-    {"layers", 0, TOOL_SIZE, offsetof(tool_args, layers), "N", "default 6 of an encoder, 8 of a decoder"},
-    {"d-model", 0, TOOL_SIZE, offsetof(tool_args, d_model), "N", "default 512"},
-    {"heads", 0, TOOL_SIZE, offsetof(tool_args, heads), "N", "default 8"},
-    {"d-ff", 0, TOOL_SIZE, offsetof(tool_args, d_ff), "N", "default 2048 of an encoder, 1408 of a decoder"},
-    {"vocab", 0, TOOL_SIZE, offsetof(tool_args, vocab), "N", "default 4096"},
-    {"norm", 0, TOOL_TEXT, offsetof(tool_args, norm), "WHERE", "of the encoder's layers: post or pre; default post"},
+    {"layers", 0, TOOL_SIZE, offsetof(tool_args, layers), "N", "layers; default 6 for an encoder, 8 for a decoder"},
+    {"d-model", 0, TOOL_SIZE, offsetof(tool_args, d_model), "N", "width; default 512"},
+    {"heads", 0, TOOL_SIZE, offsetof(tool_args, heads), "N", "attention heads; default 8"},
+    {"d-ff", 0, TOOL_SIZE, offsetof(tool_args, d_ff), "N",
+     "width of the feed-forward network; default 2048 for an encoder,\n1408 for a decoder"},
+    {"vocab", 0, TOOL_SIZE, offsetof(tool_args, vocab), "N", "size of the vocabulary; default 4096"},
+    {"norm", 0, TOOL_TEXT, offsetof(tool_args, norm), "WHERE", "norms of the encoder's layers: post (default) or pre"},
     {"activation", 0, TOOL_TEXT, offsetof(tool_args, activation), "NAME",
-     "of the encoder's layers, as in config.json; default gelu"},
+     "activation of the encoder's layers, as in config.json; default\ngelu"},
     {"batch", 0, TOOL_SIZES, offsetof(tool_args, batches), "N[,N]", "sequences; default 1"},
-    {"length", 0, TOOL_SIZES, offsetof(tool_args, lengths), "N[,N]", "tokens of a sequence, of a prompt; default 128"},
-    {"stdin", 0, TOOL_FLAG, offsetof(tool_args, stdin_), NULL, "translate the lines of standard input"},
-    {"tokens", 0, TOOL_SIZE, offsetof(tool_args, top), "N", "the decoder makes N tokens; default 32"},
+    {"length", 0, TOOL_SIZES, offsetof(tool_args, lengths), "N[,N]", "tokens of a sequence or prompt; default 128"},
+    {"stdin", 0, TOOL_FLAG, offsetof(tool_args, stdin_), NULL, "translate: take the sentences from standard input"},
+    {"tokens", 0, TOOL_SIZE, offsetof(tool_args, top), "N", "decoder: generate N tokens; default 32"},
 };
 static const tool_option_group size_group = TOOL_GROUP("Sizes", sizes);
 
@@ -171,16 +172,19 @@ const tool_command tool_bench = {
     .summary = "Time kernels and models, each verified first",
     .usage = "KIND|PROBLEM... [OPTION]...",
     .text =
-        "KIND is matmul, softmax, attention, norm, top_k or ffn: every kernel that fits, over all sizes that are\n"
-        "given; encoder or decoder: a model with random weights and the sizes below; translate: the sentences of\n"
-        "golden.jsonl; peak or overhead: what the device can do, and what its steps cost. The help of\n"
-        "`vkformer kernels` says how a PROBLEM is written. Kernels take turns run by run, so a change of the\n"
-        "machine's speed affects all of them alike; quote medians. Kernels over their error bound are reported and\n"
-        "not timed. Of a model the first layer and all that is not a layer are compared, at up to 128 tokens.\n"
-        "`clock` says what was measured: the device's time stamps, from submit to fence, or a call of the library.\n"
-        "`roof` is the share of what the device was measured to allow: multiply-adds (m), those of matrix cores (x),\n"
-        "caches (c) if operands are under 32 MiB and not --cold, else memory (M). The decoder's rows are the prompt\n"
-        "(until the first token) and a step.",
+        "KIND is matmul, softmax, attention, norm, top_k or ffn: every kernel that fits, for all given sizes;\n"
+        "encoder or decoder: a model with random weights and the sizes below; translate: the sentences of\n"
+        "golden.jsonl; peak or overhead: what the device can do, and what its steps cost. `vkformer kernels --help`\n"
+        "says how to write a PROBLEM.\n"
+        "\n"
+        "Kernels take turns run by run, so a change of the machine's speed affects all of them alike; quote\n"
+        "medians. Kernels over their error bound are reported and not timed. For encoder and decoder, the first\n"
+        "layer and all nodes outside the layers are verified, with at most 128 tokens. The rows of decoder are the\n"
+        "prompt (until the first token) and a step.\n"
+        "\n"
+        "`clock` says how a row was timed: by the device's time stamps, from submit to fence, or as a call of the\n"
+        "library. `roof` is the share of what the device was measured to allow: multiply-adds (m), those of matrix\n"
+        "cores (x), caches (c) if operands are under 32 MiB and not --cold, else memory (M).",
     .examples =
         "  vkformer bench matmul --m 1,128,1024 --n 2048 --k 512 --device lavapipe\n"
         "  vkformer bench attention:128,128,8,64 norm:1024,512 --json\n"

@@ -173,15 +173,16 @@ static int run_classify(const tool_args *args) {
 }
 
 static const tool_option options[] = {
-    {"top-k", 'k', TOOL_SIZE, offsetof(tool_args, top), "N", "only the best N labels of a text or image"},
+    {"top-k", 'k', TOOL_SIZE, offsetof(tool_args, top), "N", "print only the N best labels of a text or image"},
     TOOL_PAIRS_OPTION,
     {"candidate-labels", 0, TOOL_TEXT, offsetof(tool_args, candidate_labels), "A,B,...",
-     "choose among these names, not among the model's labels; for\nmodels of inference, such as bart-large-mnli"},
+     "choose among these names instead of the model's labels; for\ninference models, such as bart-large-mnli"},
     {"hypothesis-template", 0, TOOL_TEXT, offsetof(tool_args, hypothesis_template), "TEXT",
-     "what such a model is asked, with {} where the name comes;\ndefault: This example is {}."},
+     "the sentence that such a model judges, with {} in place of the\nname; default: This example is {}."},
     {"multi-label", 0, TOOL_FLAG, offsetof(tool_args, multi_label), NULL,
-     "any number of these names may fit; default: one does"},
-    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "a JSON line for each: text or image, and labels or words"},
+     "any number of these names may fit; default: exactly one does"},
+    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
+     "print a JSON line for each text or image, with its labels or\nwords"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -190,11 +191,11 @@ const tool_command tool_classify = {
     .summary = "Label texts, their words, or images",
     .usage = "MODEL [OPTION]... [TEXT|IMAGE]...",
     .text =
-        "For each text, or line of standard input, a line of labels and scores is printed, best first. If the model\n"
-        "labels tokens, a line is printed for each word, with the label of its first token. For a model of images the\n"
-        "arguments, or lines, are names of PNG and JPEG files. A text that is skipped gives an empty line. If --long\n"
-        "splits a text, the scores of its parts are averaged; a part counts as much as it has tokens. With --pairs or\n"
-        "--candidate-labels, --long truncate shortens the longer of two texts.",
+        "Prints a line of labels and scores, best first, for each text or line of standard input. If the model\n"
+        "labels tokens, prints a line for each word, with the label of its first token. For a model of images the\n"
+        "arguments, or lines, are names of PNG and JPEG files. A skipped text gives an empty line. If --long splits\n"
+        "a text, the scores of its parts are averaged, weighted by their numbers of tokens. With --pairs or\n"
+        "--candidate-labels, --long truncate shortens the longer of the two texts.",
     .examples =
         "  vkformer classify distilbert-sst2 \"A wonderful film.\"\n"
         "  printf 'A man eats.\\tNobody eats.\\n' | vkformer classify bart-large-mnli --pairs\n"

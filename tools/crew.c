@@ -47,17 +47,16 @@ static bool is_small(const char *folder) {
 
 /* ---- how many workers, and where --------------------------------------------------------------------------------- */
 
-const tool_option_group tool_crew_options =
-    TOOL_GROUP("Workers", ((const tool_option[]){
-                              {"workers", 0, TOOL_SIZE, offsetof(tool_args, workers), "N",
-                               "batches that run at the same time on each device. Default: one\nfor each core on "
-                               "lavapipe and ref, at most 8; one on other\ndevices, for models over 128 MB, and where "
-                               "all prompts of generate\nare one batch. The output is the same. --device all, or "
-                               "D,D...,\ntakes several devices"},
-                              {"driver-threads", 0, TOOL_TEXT, offsetof(tool_args, driver_threads), "N",
-                               "threads of lavapipe (LP_NUM_THREADS); 0: the worker's own\nthread computes, which is "
-                               "the default for models up to 128 MB\nwith several workers or one text"},
-                          }));
+const tool_option_group tool_crew_options = TOOL_GROUP(
+    "Workers", ((const tool_option[]){
+                   {"workers", 0, TOOL_SIZE, offsetof(tool_args, workers), "N",
+                    "run N batches at the same time on each device; the output is\nthe same. Default: one per core, at "
+                    "most 8, on lavapipe and ref;\none on other devices, for models over 128 MB, and if all "
+                    "prompts\nof generate are one batch. --device all, or D,D..., uses several\ndevices"},
+                   {"driver-threads", 0, TOOL_TEXT, offsetof(tool_args, driver_threads), "N",
+                    "threads of lavapipe; 0: the worker's own thread computes.\nDefault: $LP_NUM_THREADS, else 0 for "
+                    "models up to 128 MB with\nseveral workers or one text, else one per core"},
+               }));
 
 static size_t default_workers(const tool_crew *crew) {
   const size_t cores = vkf_core_count();

@@ -100,7 +100,7 @@ static int run_devices(const tool_args *args) {
 }
 
 static const tool_option options[] = {
-    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "every fact about every device, as JSON"},
+    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print every fact about every device as JSON"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -109,9 +109,9 @@ const tool_command tool_devices = {
     .summary = "List the devices to compute on",
     .usage = "[OPTION]...",
     .text =
-        "--device takes an index, an alias or a part of a name of this list. `ref` is the scalar path on\n"
-        "the host and needs no Vulkan. With -v every device is opened, and the checks of its driver are\n"
-        "listed: whether each passed, what it found if it failed, or why it did not run.",
+        "--device takes an index, an alias or part of a name from this list. `ref` is the scalar path on\n"
+        "the host and needs no Vulkan. -v opens every device and lists the checks of its driver: whether\n"
+        "each passed, what it found if it failed, or why it did not run.",
     .examples =
         "  vkformer devices\n"
         "  vkformer devices -v\n",

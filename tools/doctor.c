@@ -231,18 +231,18 @@ static int run_doctor(const tool_args *args) {
 }
 
 static const tool_option options[] = {
-    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "the findings and every fact as JSON"},
+    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print the findings and every fact as JSON"},
     {"report", 0, TOOL_OUTPUT, offsetof(tool_args, report), "FILE",
-     "write both to a file that can go into a bug report"},
+     "write the findings and the facts to a file for a bug report"},
     {"worker", 0, TOOL_FLAG, offsetof(tool_args, worker), NULL,
-     "for doctor itself: look at the drivers in this process"},
-    {"list", 0, TOOL_FLAG, offsetof(tool_args, list), NULL, "for doctor itself: only list their devices"},
+     "used by doctor itself: look at the drivers in this process"},
+    {"list", 0, TOOL_FLAG, offsetof(tool_args, list), NULL, "used by doctor itself: only list their devices"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
 const tool_command tool_doctor = {
     .name = "doctor",
-    .summary = "Say what this machine lacks to compute, and what to do",
+    .summary = "Say what this machine lacks for computing, and what to do",
     .usage = "[OPTION]...",
     .text =
         "Looks at the build, the Vulkan loader, every driver, its devices, their checks, a result of\n"

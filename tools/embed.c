@@ -169,13 +169,13 @@ static int run_embed(const tool_args *args) {
 
 static const tool_option options[] = {
     {"pooling", 0, TOOL_TEXT, offsetof(tool_args, pooling), "MODE",
-     "mean, cls, max, last, weighted_mean (the n-th token counts n\ntimes) or mean_sqrt_len (over the root of the "
-     "length); default: as\nthe folder's 1_Pooling/config.json says, else mean"},
-    {"normalize", 0, TOOL_FLAG, offsetof(tool_args, normalize), NULL, "make vectors of length 1"},
+     "mean, cls, max, last, weighted_mean (the n-th token counts n\ntimes) or mean_sqrt_len (the sum over the square "
+     "root of the\nlength); default: as the folder's 1_Pooling/config.json says,\nelse mean"},
+    {"normalize", 0, TOOL_FLAG, offsetof(tool_args, normalize), NULL, "scale each vector to length 1"},
     {"similarity", 0, TOOL_FLAG, offsetof(tool_args, similarity), NULL,
-     "print the cosine of each text to every text, not vectors"},
+     "print the cosine of each text with every text instead of the\nvectors"},
     {"output", 'o', TOOL_OUTPUT, offsetof(tool_args, output), "FILE",
-     "write the vectors as a float32 array [texts,width] in NumPy's\nformat (.npy); no JSON lines"},
+     "write the vectors as a float32 array [texts,width] in NumPy's\nformat (.npy) instead of JSON lines"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -184,10 +184,10 @@ const tool_command tool_embed = {
     .summary = "Turn texts, or the lines of standard input, into vectors",
     .usage = "MODEL [OPTION]... [TEXT]...",
     .text =
-        "For each text a JSON line is printed: text, and embedding or similarity. Files of sentence-transformers in\n"
-        "the folder are followed: they say how to pool, whether to normalize, which prompt to put before a text, and\n"
-        "after how many tokens to cut it (--long changes that). A text that is skipped gives a line with the reason,\n"
-        "or a row of NaN. If --long splits a text, the states of its parts are pooled as those of one text.",
+        "Prints a JSON line for each text: text, and embedding or similarity. If the folder has files of\n"
+        "sentence-transformers, they say how to pool, whether to normalize, which prompt to put before a text, and\n"
+        "after how many tokens to cut it (--long overrides that). A skipped text gives a line with the reason, or a\n"
+        "row of NaN. If --long splits a text, the states of all its parts are pooled together.",
     .examples = "  vkformer embed all-MiniLM-L6-v2 --normalize < sentences.txt > vectors.jsonl\n",
     .groups = {&group, &tool_line_options, &tool_crew_options, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 1,

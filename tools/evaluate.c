@@ -110,12 +110,12 @@ static int run_evaluate(const tool_args *args) {
 
 static const tool_option options[] = {
     {"samples", 0, TOOL_SIZE, offsetof(tool_args, samples), "N",
-     "draw N samples of the lines (bootstrap), and print the interval\nthat has 95 of 100 of their scores"},
+     "draw N samples of the lines (bootstrap), and print the interval\nthat has 95 % of their scores"},
     {"baseline", 0, TOOL_INPUT, offsetof(tool_args, baseline), "FILE",
-     "another system's translations: p is how probable so large a\ndifference is by chance (paired bootstrap, "
-     "1000 samples)"},
-    {"seed", 0, TOOL_SIZE, offsetof(tool_args, seed), "N", "of the samples; default 12345, as sacreBLEU"},
-    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "a JSON document"},
+     "translations of another system: also print p, how probable so\nlarge a difference is by chance (paired "
+     "bootstrap, 1000 samples)"},
+    {"seed", 0, TOOL_SIZE, offsetof(tool_args, seed), "N", "seed of the samples; default 12345, as in sacreBLEU"},
+    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print JSON"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -124,7 +124,7 @@ const tool_command tool_evaluate = {
     .summary = "Compare translations with references: BLEU and chrF",
     .usage = "HYPOTHESES REFERENCES... [OPTION]...",
     .text =
-        "Each file has a text a line; several files of references are several references for each line. The scores,\n"
+        "Each file has one text per line; several files of references give each line several references. The scores,\n"
         "the signatures, the samples and the test are those of sacreBLEU 2.",
     .examples =
         "  vkformer evaluate spanish.txt reference.txt --samples 1000\n"

@@ -67,7 +67,7 @@ static int run_fill_mask(const tool_args *args) {
 static const tool_option options[] = {
     {"top-k", 'k', TOOL_SIZE, offsetof(tool_args, top), "N", "candidates for each mask; default 5"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
-     "a JSON line for each candidate: source, position, score, id,\ntoken, text"},
+     "print a JSON line for each candidate: source, position, score,\nid, token, text"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -76,8 +76,8 @@ const tool_command tool_fill_mask = {
     .summary = "Fill the masks of texts, or of the lines of standard input",
     .usage = "MODEL [OPTION]... [TEXT]...",
     .text =
-        "Write a mask as the model's tokenizer does: [MASK] or <mask>. Each mask is filled alone, the others stay. A\n"
-        "text without a mask is invalid. If --long splits a text, each of its parts is filled alone.",
+        "Write a mask as the model's tokenizer does: [MASK] or <mask>. Each mask is filled alone, while the others\n"
+        "stay masks. A text without a mask is invalid. If --long splits a text, each of its parts is filled alone.",
     .examples = "  vkformer fill-mask bert-base-uncased \"Paris is the [MASK] of France.\" --top-k 3\n",
     .groups = {&group, &tool_line_options, &tool_crew_options, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 1,

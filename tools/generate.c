@@ -85,28 +85,29 @@ static int run_generate(const tool_args *given) {
 
 static const tool_option options[] = {
     {"prompt", 'p', TOOL_TEXTS, offsetof(tool_args, prompts), "TEXT",
-     "a text, too; repeatable. Without texts and --inputs, each line of\nstandard input is one"},
+     "a prompt, instead of TEXT; repeatable. Without prompts and\n--inputs, each line of standard input is one"},
     {"stop", 0, TOOL_TEXTS, offsetof(tool_args, stops), "TEXT", "end before this text; repeatable"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N",
-     "prompts that are generated together, at most; default 64, fewer\nwith beams. When one is done, the next takes "
-     "its place. Without\nthis, --json, --workers over 1, beams and several sequences, it is\n1 and the text is shown "
-     "as it grows: on a terminal, and behind a\npipe unless the prompts come from a file. The texts are the same"},
+     "generate from at most N prompts together; default 64, fewer\nwith beams. When one is done, the next takes its "
+     "place. The\ntexts do not depend on N. On a terminal, and in a pipe unless\nthe prompts come from a file, the "
+     "default is 1 and the text is\nshown as it grows, but not with --json, --workers over 1, beams\nor several "
+     "sequences"},
     {"top-logprobs", 0, TOOL_SIZE, offsetof(tool_args, top), "N",
-     "with --json or --outputs: the N most likely tokens at each\n"
-     "step, by log-softmax of the logits before penalties,\n"
-     "temperature and other options; not with beams"},
+     "with --json or --outputs, without beams: also give the N most\nlikely tokens of each step (at most 1000), by "
+     "log-softmax of the\nlogits before penalties, temperature and other options"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
-     "a JSON line for each text: prompt, text, ids, score: the sum of\nthe ids' log-probabilities over their number to "
-     "the power\nof length_penalty; null where --stop cut the text\nwhile it grew (not with beams)"},
+     "print a JSON line for each text: prompt, text, ids, score. The\nscore is the sum of the ids' log-probabilities, "
+     "divided by their\nnumber to the power of length_penalty; null if --stop ended the\ntext while it grew (not with "
+     "beams)"},
     {"inputs", 'i', TOOL_INPUT, offsetof(tool_args, inputs), "FILE",
-     "safetensors, or JSON where the name ends in .json: input_ids,\nattention_mask and, of an encoder-decoder, "
+     "safetensors, or JSON if the name ends in .json: input_ids,\nattention_mask and, for an encoder-decoder, "
      "decoder_input_ids,\nthe beginning of each target; int32 or int64"},
     {"outputs", 'o', TOOL_OUTPUT, offsetof(tool_args, outputs), "FILE",
-     "safetensors, or JSON where the name ends in .json: sequences\nand, with beams, sequences_scores; written as a "
-     "whole or not\nat all"},
-    {"num-return-sequences", 0, TOOL_KEY_WHOLE, 0, "N", "make this many sequences for each row"},
+     "safetensors, or JSON if the name ends in .json: sequences and,\nwith beams, sequences_scores; written as a whole "
+     "or not at all"},
+    {"num-return-sequences", 0, TOOL_KEY_WHOLE, 0, "N", "generate N sequences for each prompt"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -115,10 +116,10 @@ const tool_command tool_generate = {
     .summary = "Generate what follows a prompt",
     .usage = "MODEL [OPTION]... [TEXT]...\n   or: vkformer generate MODEL --inputs FILE --outputs FILE [OPTION]...",
     .text =
-        "Greedy and beam search give what transformers' generate gives for the same configuration; with --do-sample\n"
-        "the text depends on seed, line and prompt alone. A prompt that is skipped gives an empty line. If a model\n"
-        "has only a decoder and a prompt is too long, --long truncate keeps its last words, which the text continues;\n"
-        "--long split is refused.",
+        "Greedy and beam search give the results of transformers' generate for the same configuration; with\n"
+        "--do-sample the text depends only on seed, line and prompt. A skipped prompt gives an empty line. If a\n"
+        "prompt is too long for a model that has only a decoder, --long truncate keeps its last words, which the\n"
+        "text continues; --long split is refused.",
     .examples =
         "  vkformer generate gpt2 \"Once upon a time\" --do-sample --top-p 0.9 --seed 1\n"
         "  vkformer generate models/en-es --inputs in.safetensors --outputs out.safetensors --num-beams 4\n",

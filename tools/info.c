@@ -153,10 +153,10 @@ static int run_info(const tool_args *args) {
 
 static const tool_option options[] = {
     {"plan", 'p', TOOL_FLAG, offsetof(tool_args, plan), NULL,
-     "a line for each block: dispatches, variants, barriers, flops, bytes"},
-    {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N", "rows of the pass; default 1"},
-    {"length", 'l', TOOL_SIZE, offsetof(tool_args, length), "N", "tokens of a row; default 16"},
-    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "the summary as JSON"},
+     "also print a line for each block: dispatches, variants,\nbarriers, flops, bytes"},
+    {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N", "rows in the pass; default 1"},
+    {"length", 'l', TOOL_SIZE, offsetof(tool_args, length), "N", "tokens per row; default 16"},
+    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print the summary as JSON"},
     TOOL_NO_CHECKS,
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);

@@ -34,20 +34,20 @@ static int run_init(const tool_args *args) {
 
 static const tool_option options[] = {
     {"output", 'o', TOOL_NAME, offsetof(tool_args, output), "DIR", "the folder to make: new, or empty"},
-    {"seed", 0, TOOL_KEY_SEED, 0, "N", "of the random numbers; the same seed gives the same bytes; default 0"},
+    {"seed", 0, TOOL_KEY_SEED, 0, "N", "seed of the random numbers; default 0. The same seed gives the\nsame bytes"},
     {"dtype", 0, TOOL_TEXT, offsetof(tool_args, dtype), "T",
-     "f32 (default), f16 or bf16; or float32, float16 or bfloat16"},
+     "f32 (default), f16 or bf16; also float32, float16 or bfloat16"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
 const tool_command tool_init = {
     .name = "init",
-    .summary = "Make a model folder of random weights",
+    .summary = "Make a model folder with random weights",
     .usage = "CONFIG.json --output DIR [OPTION]...",
     .text =
-        "Any supported family and size, for benchmarks, bug reports and studies: the folder has the tensors that the\n"
-        "family reads. Scales of norms are 1, biases 0; other weights are random with the deviation that the\n"
-        "configuration has as initializer_range or init_std.",
+        "Makes a model of any supported family and size, for benchmarks, bug reports and studies. The folder has the\n"
+        "tensors that the family reads. Scales of norms are 1 and biases 0; other weights are random, with the\n"
+        "standard deviation that the configuration gives as initializer_range or init_std.",
     .examples = "  vkformer init models/en-es/config.json -o /tmp/random --seed 7\n  vkformer info /tmp/random\n",
     .groups = {&group, &tool_common_options},
     .min_operands = 1,

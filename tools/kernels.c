@@ -152,9 +152,9 @@ static int run_kernels(const tool_args *args) {
 }
 
 static const tool_option options[] = {
-    {"problem", 0, TOOL_TEXTS, offsetof(tool_args, problems), "PROBLEM", "the same as the argument; repeatable"},
+    {"problem", 0, TOOL_TEXTS, offsetof(tool_args, problems), "PROBLEM", "the same as PROBLEM; repeatable"},
     {"compile", 0, TOOL_FLAG, offsetof(tool_args, compile), NULL,
-     "compile every kernel that fits and print what the driver tells\nof it: registers, spills, instructions"},
+     "compile every kernel that fits and print what the driver says\nabout it: registers, spills, instructions"},
     TOOL_NO_CHECKS,
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print JSON"},
 };
@@ -165,11 +165,11 @@ const tool_command tool_kernels = {
     .summary = "List the kernel variants of a problem, how they rank and why",
     .usage = "[PROBLEM]... [OPTION]...",
     .text =
-        "PROBLEM is matmul:M,N,K or matmul:M,N,K,FORMAT (f16, bf16, int8, q8),\n"
-        "attention:QUERIES,KEYS,HEADS,WIDTH (and f16), norm:ROWS,WIDTH, log_softmax:ROWS,WIDTH or top_k:ROWS,WIDTH,K;\n"
-        "without one, one of each is shown, and with --compile a case of every other op. Runs take the variant\n"
-        "marked *. Variants are ranked if they read the packing that this device uses for weights; measured times\n"
-        "(`vkformer tune`) decide, else the defaults.",
+        "PROBLEM is matmul:M,N,K or matmul:M,N,K,FORMAT (f16, bf16, int8, q8), attention:QUERIES,KEYS,HEADS,WIDTH\n"
+        "(also with ,f16), norm:ROWS,WIDTH, log_softmax:ROWS,WIDTH or top_k:ROWS,WIDTH,K. Without PROBLEM, one of\n"
+        "each is shown; with --compile also a case of every other op. Runs use the variant marked *. Variants that\n"
+        "read this device's packing of weights are ranked: by measured times (`vkformer tune`) if there are any,\n"
+        "else by the defaults.",
     .examples =
         "  vkformer kernels matmul:77,512,512 --device lavapipe\n"
         "  vkformer kernels --device swiftshader\n",

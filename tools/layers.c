@@ -270,14 +270,14 @@ static int run_layers(const tool_args *args) {
 
 static const tool_option options[] = {
     {"logit-lens", 0, TOOL_FLAG, offsetof(tool_args, logit_lens), NULL,
-     "what the model would say next if this layer were its last:\nits final norm and head on the states after each "
-     "layer"},
+     "show what the model would say next if each layer were its last:\nits final norm and head on the states after "
+     "that layer"},
     {"growth", 0, TOOL_FLAG, offsetof(tool_args, growth), NULL,
-     "the length (Euclidean norm) of the states after each layer"},
+     "show the length (Euclidean norm) of the states after each layer"},
     {"top", 0, TOOL_SIZE, offsetof(tool_args, top), "N", "with --logit-lens: tokens to show for each layer; default 3"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print JSON"},
     {"output", 'o', TOOL_OUTPUT, offsetof(tool_args, output), "FILE",
-     "a picture (.svg), or the same on a page (.html)"},
+     "draw a picture (.svg), or the same on a page (.html)"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
 };
@@ -288,9 +288,9 @@ const tool_command tool_layers = {
     .summary = "Show what each layer would say, or how its states grow",
     .usage = "MODEL TEXT --logit-lens|--growth [-o FILE.html|FILE.svg] [OPTION]...",
     .text =
-        "Layer 0 is what the embeddings give. The last layer of --logit-lens is what the model says; that of --growth\n"
-        "is taken after the final norm, if the model has one. An encoder-decoder translates the text first; its\n"
-        "decoder is shown, with --growth its encoder, too.",
+        "Layer 0 is the embeddings. With --logit-lens the last layer is what the model itself says; with --growth it\n"
+        "is measured after the final norm, if the model has one. An encoder-decoder translates the text first; its\n"
+        "decoder is shown, and with --growth also its encoder.",
     .examples =
         "  vkformer layers models/en-es \"The cat sat on the mat.\" --logit-lens\n"
         "  vkformer layers models/en-es \"The cat sat on the mat.\" --growth -o growth.html\n",

@@ -18,8 +18,8 @@ enum { MAX_REASONS = 20 };
 
 static const tool_option line_options[] = {
     {"long", 0, TOOL_TEXT, offsetof(tool_args, long_), "RULE",
-     "a text that has more tokens than the model has positions: skip\n(default), fail, truncate (keep the words that "
-     "fit), or split:\nafter sentences, else between words; the results of the parts\nare joined"},
+     "what to do with a text that has more tokens than the model has\npositions: skip (default), fail, truncate (keep "
+     "the words that\nfit), or split (after sentences, else between words, and join\nthe results of the parts)"},
     TOOL_INVALID_OPTION,
 };
 const tool_option_group tool_line_options = TOOL_GROUP("Texts that the model cannot take", line_options);

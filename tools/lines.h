@@ -66,11 +66,12 @@ typedef struct tool_lines {
   .n_texts = (the_args)->n_operands - (first)
 
 extern const tool_option_group tool_line_options;
-#define TOOL_INVALID_OPTION                                                                                          \
-  {                                                                                                                  \
-    "invalid", 0, TOOL_TEXT, offsetof(tool_args, invalid), "RULE",                                                   \
-        "a text that is not UTF-8, has a zero byte or no tokens, or for\nwhich no ids are found: skip (default), "   \
-        "fail, or replace (wrong\nbytes become U+FFFD). Skipped texts are named at the end, and\nthe exit code is 4" \
+#define TOOL_INVALID_OPTION                                                                                        \
+  {                                                                                                                \
+    "invalid", 0, TOOL_TEXT, offsetof(tool_args, invalid), "RULE",                                                 \
+        "what to do with a text that is not UTF-8, has a zero byte or no\ntokens, or for which no ids are found: " \
+        "skip (default), fail,\nor replace (wrong bytes become U+FFFD). Skipped texts are named\nat the end, and " \
+        "the exit code is 4"                                                                                       \
   }
 
 #define TOOL_PAIRS_OPTION                                                                                             \

@@ -37,9 +37,9 @@ static void print_help(FILE *file) {
   for (size_t i = 0; i < N_COMMANDS; i++) fprintf(file, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
   fputs(
       "\nTopics (`vkformer help TOPIC`):\n  models, generation, exit-codes, environment\n"
-      "\nWhere an option takes a file to write, - is standard output, unless the end of the name says the format\n"
-      "(.svg); everything else that the command prints then goes to standard error. `vkformer COMMAND --help`\n"
-      "explains a command; `vkformer --version` prints the version.\n\n"
+      "\nIf an option takes a file to write, - means standard output, except if the end of the name decides the\n"
+      "format (.svg). Everything else that the command prints then goes to standard error.\n\n"
+      "`vkformer COMMAND --help` explains a command; `vkformer --version` prints the version.\n\n"
       "Example:\n"
       "  vkformer translate \"The cat sat on the mat because it was tired.\"\n",
       file);

@@ -112,11 +112,11 @@ static int run_masks(const tool_args *args) {
 
 static const tool_option options[] = {
     {"output", 'o', TOOL_OUTPUT, offsetof(tool_args, output), "FILE",
-     "a picture (.svg), or the same on a page (.html); needed"},
-    {"length", 0, TOOL_SIZE, offsetof(tool_args, length), "N", "keys, 4 to 64; default 8"},
-    {"pads", 0, TOOL_SIZE, offsetof(tool_args, pads), "N", "pads at the end; default 2"},
+     "a picture (.svg), or the same on a page (.html); required"},
+    {"length", 0, TOOL_SIZE, offsetof(tool_args, length), "N", "number of keys, 4 to 64; default 8"},
+    {"pads", 0, TOOL_SIZE, offsetof(tool_args, pads), "N", "number of pads at the end; default 2"},
     {"window", 0, TOOL_SIZE, offsetof(tool_args, window), "N",
-     "keys of the sliding window, the query's own included; default 3"},
+     "keys in the sliding window, with the query's own; default 3"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -125,8 +125,8 @@ const tool_command tool_masks = {
     .summary = "Draw which keys a query may see: causal, pads, window, cross",
     .usage = "-o FILE.html|FILE.svg [OPTION]...",
     .text =
-        "A row is a query, a column a key. All scores are equal, so a query shares its weight evenly among the keys\n"
-        "that it sees; a key that is masked out gets none. The device computes the weights.",
+        "Each row is a query, each column a key. All scores are equal, so a query shares its weight evenly among the\n"
+        "keys that it sees; a masked key gets none. The device computes the weights.",
     .examples = "  vkformer masks --length 8 --window 3 -o masks.html\n",
     .groups = {&group, TOOL_DEVICE_GROUPS},
     .run = run_masks,

@@ -186,7 +186,7 @@ static int run_merge(const tool_args *args) {
 
 static const tool_option options[] = {
     {"output", 'o', TOOL_NAME, offsetof(tool_args, output), "FILE",
-     "instead of standard output; compressed if it ends in .gz or\n.zst"},
+     "write to FILE instead of standard output; compressed if it ends\nin .gz or .zst"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -195,9 +195,9 @@ const tool_command tool_merge = {
     .summary = "Put the outputs of shards together",
     .usage = "[OPTION]... PART...",
     .text =
-        "The parts are what `vkformer translate --shard I/N -o PART` wrote, in any order; their journals\n"
-        "(PART.journal) are beside them. The result is the file that one run without --shard writes. If a part is\n"
-        "missing, not done, there twice, of another corpus or changed, it is named and nothing is written.",
+        "The parts are what `vkformer translate --shard I/N -o PART` wrote, in any order, with their journals\n"
+        "(PART.journal) beside them. The result is the file that one run without --shard writes. If a part is\n"
+        "missing, unfinished, given twice, of another corpus or changed, merge names it and writes nothing.",
     .examples = "  vkformer merge spanish.1 spanish.2 spanish.3 spanish.4 -o spanish.txt\n",
     .groups = {&group, &tool_common_options},
     .min_operands = 1,

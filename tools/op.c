@@ -93,15 +93,16 @@ static int run_op(const tool_args *args) {
 
 static const tool_option options[] = {
     {"inputs", 'i', TOOL_INPUT, offsetof(tool_args, inputs), "FILE",
-     "safetensors, or JSON where the name ends in .json:\n{\"x\": [[1, 2], [3, 4]], ...}"},
+     "safetensors, or JSON if the name ends in .json:\n{\"x\": [[1, 2], [3, 4]], ...}"},
     {"outputs", 'o', TOOL_OUTPUT, offsetof(tool_args, outputs), "FILE",
-     "safetensors, or JSON where the name ends in .json"},
-    {"params", 'p', TOOL_TEXT, offsetof(tool_args, params), "JSON", "for example '{\"heads\": 8, \"causal\": true}'"},
+     "safetensors, or JSON if the name ends in .json"},
+    {"params", 'p', TOOL_TEXT, offsetof(tool_args, params), "JSON",
+     "the op's parameters, such as '{\"heads\": 8, \"causal\": true}'"},
     {"trace", 0, TOOL_FLAG, offsetof(tool_args, trace), NULL,
-     "print every intermediate and its err/bound, and write them,\ntheir exact values and bounds as well"},
+     "print every intermediate result and its err/bound, and write\nthem, too, with their exact values and bounds"},
     {"allow-not-finite", 0, TOOL_FLAG, offsetof(tool_args, allow_not_finite), NULL,
-     "write results even if they have NaN or infinities, which is\nan error otherwise"},
-    {"variant", 0, TOOL_TEXT, offsetof(tool_args, variant), "NAME", "a kernel of `vkformer kernels`"},
+     "write results even if they have NaN or infinities, which is\notherwise an error"},
+    {"variant", 0, TOOL_TEXT, offsetof(tool_args, variant), "NAME", "run this kernel of `vkformer kernels`"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 

@@ -67,9 +67,9 @@ static int run_positions(const tool_args *args) {
 }
 
 static const tool_option options[] = {
-    {"output", 'o', TOOL_OUTPUT, offsetof(tool_args, output), "FILE", "the picture, .svg or .png; needed"},
-    {"d-model", 0, TOOL_SIZE, offsetof(tool_args, d_model), "N", "numbers of a position; default 64"},
-    {"length", 0, TOOL_SIZE, offsetof(tool_args, length), "N", "positions; default 100"},
+    {"output", 'o', TOOL_OUTPUT, offsetof(tool_args, output), "FILE", "the picture, .svg or .png; required"},
+    {"d-model", 0, TOOL_SIZE, offsetof(tool_args, d_model), "N", "numbers per position; default 64"},
+    {"length", 0, TOOL_SIZE, offsetof(tool_args, length), "N", "number of positions; default 100"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -77,7 +77,7 @@ const tool_command tool_positions = {
     .name = "positions",
     .summary = "Draw the sinusoids by which a model tells positions apart",
     .usage = "-o FILE.svg|FILE.png [OPTION]...",
-    .text = "A row is a position, a column one of its d_model numbers; the darker, the nearer to 1.",
+    .text = "Each row is a position, each column one of its d_model numbers; the darker, the nearer to 1.",
     .examples = "  vkformer positions --d-model 64 --length 100 -o positions.svg\n",
     .groups = {&group, &tool_common_options},
     .run = run_positions,

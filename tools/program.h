@@ -166,10 +166,10 @@ typedef struct tool_command {
 } tool_command;
 
 /* For development; only of commands that compute nothing. */
-#define TOOL_NO_CHECKS                                                                            \
-  {                                                                                               \
-    "no-checks", 0, TOOL_FLAG, offsetof(tool_args, no_checks), NULL,                              \
-        "development: trust what the driver says and check nothing, for\na GPU that is not there" \
+#define TOOL_NO_CHECKS                                                                                        \
+  {                                                                                                           \
+    "no-checks", 0, TOOL_FLAG, offsetof(tool_args, no_checks), NULL,                                          \
+        "for development: trust what the driver says and check nothing,\nto plan for a GPU that is not there" \
   }
 
 extern const tool_option_group tool_common_options, tool_device_options, tool_driver_options, tool_generation_options,

@@ -104,30 +104,30 @@ static int run_run(const tool_args *args) {
 
 static const tool_option options[] = {
     {"inputs", 'i', TOOL_INPUT, offsetof(tool_args, inputs), "FILE",
-     "safetensors, or JSON where the name ends in .json: input_ids,\nattention_mask, decoder_input_ids, "
-     "decoder_attention_mask,\ntoken_type_ids; int32 or int64; pixel_values of images; float32"},
+     "safetensors, or JSON if the name ends in .json: input_ids,\nattention_mask, decoder_input_ids, "
+     "decoder_attention_mask,\ntoken_type_ids (int32 or int64), or for a model of images\npixel_values (float32)"},
     {"text", 0, TOOL_TEXTS, offsetof(tool_args, prompts), "TEXT",
-     "instead of input_ids a text, by the folder's tokenizer; in an\nencoder-decoder decoder_input_ids is then "
-     "decoder_start_token_id\nalone: the pass predicts the first token of the answer"},
+     "a text instead of input_ids, tokenized by the folder's\ntokenizer. The decoder_input_ids of an encoder-decoder "
+     "are then\ndecoder_start_token_id alone: the pass predicts the first token\nof the answer"},
     {"image", 0, TOOL_INPUTS, offsetof(tool_args, images), "FILE",
-     "instead of pixel_values a PNG or JPEG image, prepared as the\nfolder's preprocessor_config.json says; "
+     "a PNG or JPEG image instead of pixel_values, prepared as the\nfolder's preprocessor_config.json says; "
      "repeatable"},
     {"outputs", 'o', TOOL_OUTPUT, offsetof(tool_args, outputs), "FILE",
-     "safetensors, or JSON where the name ends in .json; written as a\nwhole or not at all"},
+     "safetensors, or JSON if the name ends in .json; written as a\nwhole or not at all"},
     {"output-hidden-states", 0, TOOL_FLAG, offsetof(tool_args, hidden_states), NULL,
-     "the states after each layer, too"},
-    {"output-attentions", 0, TOOL_FLAG, offsetof(tool_args, attentions), NULL, "the attention weights, too"},
+     "also write the states after each layer"},
+    {"output-attentions", 0, TOOL_FLAG, offsetof(tool_args, attentions), NULL, "also write the attention weights"},
     {"output-projections", 0, TOOL_FLAG, offsetof(tool_args, projections), NULL,
-     "the queries, keys and values of each attention, and the bias of\nits scores, too"},
+     "also write the queries, keys and values of each attention, and\nthe bias of its scores"},
     {"allow-not-finite", 0, TOOL_FLAG, offsetof(tool_args, allow_not_finite), NULL,
-     "write outputs even if they have NaN or infinities, which is\nan error otherwise"},
+     "write outputs even if they have NaN or infinities, which is\notherwise an error"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
 const tool_command tool_run = {
     .name = "run",
-    .summary = "Run one forward pass on given tensors or a text",
-    .usage = "MODEL --inputs FILE|--text TEXT --outputs FILE [OPTION]...",
+    .summary = "Run one forward pass on given tensors, a text or images",
+    .usage = "MODEL --inputs FILE|--text TEXT|--image FILE --outputs FILE [OPTION]...",
     .text =
         "Outputs have the names, shapes and meaning that transformers gives them: logits,\n"
         "encoder_last_hidden_state, decoder_hidden_states.N, cross_attentions.N and so on.",

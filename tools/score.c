@@ -67,17 +67,17 @@ static int run_score(const tool_args *args) {
 static const tool_option options[] = {
     {"model", 'm', TOOL_NAME, offsetof(tool_args, model), "DIR", "a model folder; default: the English-Spanish model"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
-     "a JSON line for each pair: source, target, score, and the\nlog-probability of each token"},
+     "print a JSON line for each pair: source, target, score, and the\nlog-probability of each token"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
 const tool_command tool_score = {
     .name = "score",
-    .summary = "Tell how probable a model finds given translations",
+    .summary = "Compute how probable given translations are for a model",
     .usage = "SOURCES TARGETS [OPTION]...",
     .text =
-        "Both files have a text a line. For each pair one line is printed: the natural logarithm of the probability\n"
-        "of the target, its end token included, given the source.",
+        "Both files have one text per line. For each pair one line is printed: the natural logarithm of the\n"
+        "probability of the target, including its end token, given the source.",
     .examples = "  vkformer score english.txt spanish.txt > scores.txt\n",
     .groups = {&group, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 2,

@@ -154,15 +154,16 @@ static int run_tokenize(const tool_args *args) {
 
 static const tool_option options[] = {
     {"model", 'm', TOOL_NAME, offsetof(tool_args, model), "DIR",
-     "a folder with a tokenizer, also without weights; default:\nthe English-Spanish model"},
+     "a folder with a tokenizer, also one without weights; default:\nthe English-Spanish model"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
     {"decode", 0, TOOL_FLAG, offsetof(tool_args, decode), NULL,
-     "the arguments are ids of one text, each line of standard\ninput those of another: print the texts"},
+     "print texts: the arguments are the ids of one text; without\narguments, each line of standard input has the ids "
+     "of one"},
     TOOL_PAIRS_OPTION,
     TOOL_INVALID_OPTION,
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
-     "a JSON line for each text: text, ids and, without --decode,\npieces; of pairs also token_type_ids"},
+     "print a JSON line for each text: text, ids and, without\n--decode, pieces; for pairs also token_type_ids"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -170,7 +171,7 @@ const tool_command tool_tokenize = {
     .name = "tokenize",
     .summary = "Turn texts, or the lines of standard input, into token ids, or ids into text",
     .usage = "[OPTION]... [TEXT|ID]...",
-    .text = "One line of ids is printed for each text, with the special tokens that the tokenizer adds.",
+    .text = "Prints one line of ids for each text, including the special tokens that the tokenizer adds.",
     .examples =
         "  vkformer tokenize \"The cat sat on the mat.\"\n"
         "  vkformer tokenize --decode 382 1351 1873 16 1\n"

@@ -212,7 +212,7 @@ static int run_tour(const tool_args *args) {
 static const tool_option options[] = {
     {"brief", 'b', TOOL_FLAG, offsetof(tool_args, brief), NULL,
      "do not print checks that pass; they are still made and counted"},
-    {"list", 'l', TOOL_FLAG, offsetof(tool_args, list), NULL, "the topics"},
+    {"list", 'l', TOOL_FLAG, offsetof(tool_args, list), NULL, "list the topics"},
     {"model", 'm', TOOL_NAME, offsetof(tool_args, model), "DIR",
      "use this model instead of the one that comes with vkformer"},
     {"file", 0, TOOL_INPUT, offsetof(tool_args, file), "FILE",

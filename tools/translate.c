@@ -339,63 +339,64 @@ static int run_translate(const tool_args *args) {
 static const tool_option options[] = {
     {"model", 'm', TOOL_NAME, offsetof(tool_args, model), "DIR", "a model folder; default: the English-Spanish model"},
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N",
-     "lines that are translated together, at most; default 64, fewer\nwith beams. When one is done, the next takes its "
-     "place"},
+     "translate at most N lines together; default 64, fewer with\nbeams. When one is done, the next takes its place"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
     {"n-best", 0, TOOL_KEY_WHOLE, 0, "N",
-     "print the N best of the beams, or N that are drawn, for each\ntext, as Moses does: line ||| translation ||| F0= "
-     "sum of\nlog-probabilities ||| score; lines are counted from 0. Fewer\nwhere the options allow no more"},
-    {"normalize", 0, TOOL_KEY_NUMBER, 0, "X", "the name that Marian has for --length-penalty"},
+     "print the N best beams of each text (with --do-sample N samples)\nas Moses does: line ||| translation ||| F0= "
+     "sum of\nlog-probabilities ||| score; lines are counted from 0. Fewer if\nthe options allow no more"},
+    {"normalize", 0, TOOL_KEY_NUMBER, 0, "X", "Marian's name for --length-penalty"},
     {"force-decode", 0, TOOL_FLAG, offsetof(tool_args, force_decode), NULL,
-     "each line has one more column, behind a tab: the beginning of\nits translation (in --jsonl the key \"prefix\"); "
-     "empty: none"},
+     "each line has one more column, after a tab: the beginning of its\ntranslation (with --jsonl it is at the key "
+     "\"prefix\"); empty: none"},
     {"prefix-bias-beta", 0, TOOL_KEY_NUMBER, 0, "X",
-     "with --force-decode: the beginning is preferred, not forced.\nWhile a translation follows it, its next token has "
+     "with --force-decode: prefer the beginning, do not force it.\nWhile a translation follows it, its next token has "
      "the\nprobability (1 - X) p + X, others (1 - X) p; X: 0 to below 1"},
     {"force-words", 0, TOOL_TEXTS, offsetof(tool_args, force_words), "TEXT",
-     "words that must appear in every translation, with beams;\nrepeatable"},
+     "with beams: words that every translation must have; repeatable"},
     {"shortlist", 0, TOOL_TEXT, offsetof(tool_args, shortlist), "FILE[,FIRST,BEST]",
-     "choose among few tokens: the first FIRST of the vocabulary\n(100) and, for each token of a text, its BEST "
-     "targets (100) in\nFILE: lines \"target source probability\", as Marian reads them"},
+     "choose among few tokens: the first FIRST of the vocabulary\n(default 100) and, for each token of a text, its "
+     "BEST targets\n(default 100) in FILE, which has lines \"target source\nprobability\" as in Marian"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
-     "a JSON line for each text: source, translation, ids, score;\nwith --n-best translations, a list of the last "
-     "three"},
+     "print a JSON line for each text: source, translation, ids,\nscore; with --n-best the last three in a list, "
+     "translations"},
     {"word-scores", 0, TOOL_FLAG, offsetof(tool_args, word_scores), NULL,
-     "also print the log-probability of each token and of the end, 0\nwhere it is forced: ||| WordScores= X..., in "
+     "also print the log-probability of each token and of the end, or\n0 if it was forced: ||| WordScores= X..., in "
      "JSON a list"},
     {"alignment", 0, TOOL_TEXT, offsetof(tool_args, alignment), "WAY",
-     "also print which token of the text each token looks at, the\nend included. WAY hard: the one with most weight, "
-     "||| 0-0 1-2;\na number from 0 to 1: all with more weight; soft: all weights.\nIn JSON a list of [from, to, "
-     "weight]; soft: of all weights"},
+     "also print which token of the text each token (and the end)\nlooks at: ||| 0-0 1-2. WAY is hard: the one with "
+     "the most\nweight; a number between 0 and 1: all with more weight; soft:\nall weights. In JSON a list of [from, "
+     "to, weight]; soft: of all\nweights"},
     {"replace-unknowns", 0, TOOL_FLAG, offsetof(tool_args, replace_unknowns), NULL,
-     "replace an unknown token by the word of the text at which it\nlooks most"},
+     "replace an unknown token with the word of the text that it\nlooks at most"},
     {"align-heads", 0, TOOL_TEXT, offsetof(tool_args, align_heads), "HEADS",
-     "the heads whose mean says what looks where: LAYER:HEAD,...\nfrom 0; all; or auto:FILE: those that look at the "
-     "same tokens\nmost in the texts of FILE. Default: all of the last layer"},
+     "which heads are averaged to find what a token looks at:\nLAYER:HEAD,..., counted from 0; all; or auto:FILE: "
+     "those that\nfind most tokens which a text of FILE and its translation share.\nDefault: all of the last layer"},
     {"attention", 0, TOOL_OUTPUT, offsetof(tool_args, attention), "FILE",
      "write a page (.html) that shows which token looks at which"},
     {"scores", 0, TOOL_FLAG, offsetof(tool_args, scores), NULL,
-     "the page of --attention has the scores behind its weights, too"},
+     "also put the scores behind the weights on the --attention page"},
     {"beam-tree", 0, TOOL_OUTPUT, offsetof(tool_args, beam_tree), "FILE",
-     "write the beam search of one text as a tree (.svg, .html):\nwhat each step kept, finished and dropped"},
+     "draw the beam search of one text as a tree (.svg, .html): what\neach step kept, finished and dropped"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
 static const tool_option corpus_options[] = {
     {"input", 'i', TOOL_INPUT, offsetof(tool_args, inputs), "FILE",
-     "lines, also compressed by gzip or zstd, instead of standard\ninput"},
+     "read the lines of FILE instead of standard input; it may be\ncompressed by gzip or zstd"},
     {"output", 'o', TOOL_NAME, offsetof(tool_args, output), "FILE",
-     "instead of standard output; compressed if it ends in .gz or\n.zst. FILE.journal is beside it while it grows"},
+     "write to FILE instead of standard output; compressed if it ends\nin .gz or .zst. FILE.journal is beside it while "
+     "it grows"},
     {"resume", 0, TOOL_FLAG, offsetof(tool_args, resume), NULL,
-     "go on with an --output whose run was ended, without loss or\nrepetition; begin it where there is none yet. One "
-     "that is done\nis refused, with --shard left as it is"},
+     "continue an --output that was interrupted, without loss or\nrepetition; start it if there is none. A finished "
+     "one is an\nerror, but with --shard it is left as it is"},
     {"column", 0, TOOL_SIZE, offsetof(tool_args, column), "N",
-     "lines are columns with tabs between them: translate column N,\nfrom 1, and put the translation behind the last"},
+     "lines have columns with tabs between them: translate column N,\ncounted from 1, and add the translation as the "
+     "last column"},
     {"jsonl", 0, TOOL_TEXT, offsetof(tool_args, jsonl), "KEY",
-     "lines are JSON objects: translate the text at KEY, and add\nit as \"translation\""},
+     "lines are JSON objects: translate the text at KEY, and add the\ntranslation as \"translation\""},
     {"shard", 0, TOOL_TEXT, offsetof(tool_args, shard), "I/N",
-     "only line I of every N, from 1; `vkformer merge` puts the\noutputs of all N together"},
+     "translate only line I of every N, counted from 1; `vkformer\nmerge` puts the outputs of all N together"},
 };
 static const tool_option_group corpus_group = TOOL_GROUP("Corpora", corpus_options);
 
@@ -404,9 +405,9 @@ const tool_command tool_translate = {
     .summary = "Translate texts, or the lines of a file or standard input",
     .usage = "[OPTION]... [TEXT]...",
     .text =
-        "One line is printed for each text, also for one that is skipped. An empty line stays empty; with --column\n"
-        "and --jsonl it is skipped. If --long splits a text, its parts are joined with a space where the text had\n"
-        "white space.",
+        "Prints one line for each text, even if it is skipped. An empty line stays empty; with --column and --jsonl\n"
+        "it is skipped. If --long splits a text, the translations of its parts are joined, with a space where the\n"
+        "text had white space.",
     .examples =
         "  vkformer translate \"The cat sat on the mat because it was tired.\"\n"
         "  vkformer translate --num-beams 1 --device lavapipe < english.txt > spanish.txt\n"

@@ -345,15 +345,18 @@ static int run_tune(const tool_args *args) {
 }
 
 static const tool_option options[] = {
-    {"level", 0, TOOL_TEXT, offsetof(tool_args, level), "LEVEL", "quick (the default) or full: more sizes, longer"},
+    {"level", 0, TOOL_TEXT, offsetof(tool_args, level), "LEVEL", "quick (default), or full: more sizes, longer"},
     {"problem", 0, TOOL_TEXTS, offsetof(tool_args, problems), "PROBLEM",
      "measure this one, as in `vkformer kernels`; repeatable"},
-    {"seconds", 0, TOOL_SECONDS, offsetof(tool_args, seconds), "X", "time for each candidate (0.05, full 0.3)"},
-    {"limit", 0, TOOL_SECONDS, offsetof(tool_args, limit), "X", "seconds after which a candidate counts as hung (30)"},
+    {"seconds", 0, TOOL_SECONDS, offsetof(tool_args, seconds), "X",
+     "time each candidate for X seconds; default 0.05, full 0.3"},
+    {"limit", 0, TOOL_SECONDS, offsetof(tool_args, limit), "X",
+     "a candidate that takes X seconds counts as hung; default 30"},
     {"export", 0, TOOL_OUTPUT, offsetof(tool_args, export_file), "FILE", "write the measured times of the device"},
-    {"import", 0, TOOL_INPUT, offsetof(tool_args, import_file), "FILE", "read such a file, of this or another device"},
+    {"import", 0, TOOL_INPUT, offsetof(tool_args, import_file), "FILE",
+     "use the times in such a file, of this or another device"},
     {"worker", 0, TOOL_FLAG, offsetof(tool_args, worker), NULL,
-     "for tune itself: measure what standard input asks for"},
+     "used by tune itself: measure what standard input asks for"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -362,11 +365,11 @@ const tool_command tool_tune = {
     .summary = "Measure which kernels are fastest on a device, for a model or in general",
     .usage = "[MODEL] [OPTION]...",
     .text =
-        "Every kernel that fits a problem is checked against its error bound, then timed; runs take the fastest.\n"
-        "Times are kept in the cache folder ($VKF_CACHE_DIR, $XDG_CACHE_HOME/vkformer or ~/.cache/vkformer), for this\n"
-        "device, driver and processor. A device that was never tuned uses times of its architecture or vendor, if\n"
-        "there are any. Results stay within their bounds. On software drivers, and with --batch-invariant, tuning\n"
-        "changes no bit; on a GPU another kernel may add up in another order.",
+        "Checks every kernel that fits a problem against its error bound, then times it; later runs use the fastest.\n"
+        "Times are kept in the cache folder ($VKF_CACHE_DIR, $XDG_CACHE_HOME/vkformer or ~/.cache/vkformer), for\n"
+        "this device, driver and processor. A device that was never tuned uses times of its architecture or vendor,\n"
+        "if there are any. Results stay within their bounds. On software drivers, and with --batch-invariant, tuning\n"
+        "changes no bit; on a GPU another kernel may add in another order.",
     .examples =
         "  vkformer tune models/en-es\n"
         "  vkformer tune --export mine.json\n",

@@ -165,19 +165,21 @@ static int run_validate(const tool_args *args) {
 
 static const tool_option options[] = {
     {"quick", 0, TOOL_FLAG, offsetof(tool_args, quick), NULL,
-     "every op on one odd shape in every format, on the kernel that\nis chosen: a test for projects that embed "
+     "check every op on one odd shape in every format, on the kernel\nthat is chosen: a test for projects that embed "
      "vkformer"},
-    {"ops", 0, TOOL_FLAG, offsetof(tool_args, ops), NULL, "with MODEL: every op as well"},
+    {"ops", 0, TOOL_FLAG, offsetof(tool_args, ops), NULL, "with MODEL: check every op, too"},
     {"json", 0, TOOL_MAYBE_OUTPUT, offsetof(tool_args, json_file), "[=FILE]",
-     "every case and node as JSON, and a digest: instead of the\ntable, or in FILE as well"},
-    {"report", 0, TOOL_OUTPUT, offsetof(tool_args, report), "FILE", "the same as a page that needs no other file"},
+     "print every case and node as JSON, and a digest, instead of the\ntable; with =FILE write that to FILE and print "
+     "the table"},
+    {"report", 0, TOOL_OUTPUT, offsetof(tool_args, report), "FILE",
+     "write the results as a page that needs no other file"},
     {"bisect", 0, TOOL_FLAG, offsetof(tool_args, bisect), NULL,
      "find the first node of MODEL over its bound: print its op,\nkernel, tile and worst element, and write "
      "a folder that replays it"},
     {"output", 'o', TOOL_NAME, offsetof(tool_args, output), "NAME",
-     "of --bisect: the folder is NAME-DEVICE; default bisect"},
+     "with --bisect: the folder is NAME-DEVICE; default bisect"},
     {"replay", 0, TOOL_NAME, offsetof(tool_args, replay), "FOLDER",
-     "run the node in such a folder alone, on any device; exit 0 if\nit is right"},
+     "run only the node in such a folder, on any device; exit code 0\nif it is right"},
     {"merge", 0, TOOL_FLAG, offsetof(tool_args, merge), NULL,
      "compare nothing: put the devices of several files that\n--json=FILE wrote into one --report or --json"},
 };
@@ -188,11 +190,11 @@ const tool_command tool_validate = {
     .summary = "Compare every op, and every node of a model, with the scalar path",
     .usage = "[MODEL] [OPTION]... | MODEL --bisect | --replay FOLDER | --merge FILE... --report FILE",
     .text =
-        "err/bound is the largest error of an element over the bound derived for it; above 1 is a fault.\n"
-        "Every node is compared on the inputs that the device really had. drift is how far the device's\n"
-        "own chain of nodes is from the scalar path's. --device all runs on every device. The digest is computed\n"
-        "from the logits of the shipped model in the reproducible mode; it is the same on every device.\n"
-        "Exit 0: everything is within its bound, and the digests are the same.",
+        "err/bound is the largest ratio of an element's error to the bound derived for it; above 1 is a fault.\n"
+        "Every node is compared on the inputs that the device really had. drift is how far the device's own chain\n"
+        "of nodes is from that of the scalar path. --device all runs on every device. The digest is computed from\n"
+        "the logits of the shipped model in the reproducible mode; it is the same on every device.\n"
+        "Exit code 0: everything is within its bound, and the digests are the same.",
     .examples =
         "  vkformer validate models/en-es --device all --ops --report validation.html\n"
         "  vkformer validate --quick\n"
