@@ -44,14 +44,14 @@ static int print_pair(const tool_args *args, const tool_attention_maps *maps) {
   if (n) printf("\"%s\" looks most at \"%s\" in %zu of %zu heads\n", args->from, args->to, n_most, n);
   free(all);
   return n ? TOOL_OK
-           : tool_error("--from, --to: expected two words of the text that one map has, found \"%s\" and \"%s\"",
+           : tool_error("--from, --to: expected two words that are in the same map, found \"%s\" and \"%s\"",
                         args->from, args->to);
 }
 
 static int check_args(const tool_args *args) {
   const size_t n_texts = args->n_operands - 1 + args->images.n;
   if (n_texts != 1)
-    return tool_usage_error("attention", "expected one text behind the model, or one --image, found %zu", n_texts);
+    return tool_usage_error("attention", "expected one text after the model, or one --image, found %zu", n_texts);
   if (args->kind && !tool_attention_is_kind(args->kind))
     return tool_usage_error("attention", "--kind: expected self, encoder, decoder or cross, found '%s'", args->kind);
   if (args->to && !args->from) return tool_usage_error("attention", "--to: expected --from WORD as well");

@@ -183,8 +183,8 @@ static int write_tree(tool_beam_tree *t, tool_session *session, const char *path
   char *text = NULL;
   size_t size = 0, most = 0;
   if (!t->n)
-    return tool_error("--beam-tree: expected a text that at least 2 beams search a translation of, found %s",
-                      t->n_ids ? "a search without beams" : "none");
+    return tool_error("--beam-tree: expected a search with at least 2 beams, found %s",
+                      t->n_ids ? "one without beams" : "none");
   double *tops = calloc(t->n_searches + 1, sizeof *tops), bottom = HEADING;
   FILE *file = tops ? open_memstream(&text, &size) : NULL;
   int exit_code = file ? TOOL_OK : tool_error("out of memory");

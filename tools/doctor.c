@@ -62,7 +62,7 @@ static bool look_at_loader(tool_visit *d) {
   const size_t n = json_array_size(json_object_get(answer, "devices"));
   const bool has_none = reason && strstr(reason, "Vulkan loader"); /* the library's sentences about it */
   if (!answer)
-    tool_add_finding(d, TOOL_HEALTH_FAULT, "loader", "mend or remove the drivers that are at fault below",
+    tool_add_finding(d, TOOL_HEALTH_FAULT, "loader", "repair or remove the drivers that are at fault below",
                      "the devices cannot be listed, so no command works: %.*s", (int)strcspn(why, ";"), why);
   else if (n)
     tool_add_finding(d, TOOL_HEALTH_OK, "loader", NULL, "the Vulkan loader lists %zu device%s", n, n == 1 ? "" : "s");
@@ -114,7 +114,7 @@ static void look_at_nodes(tool_visit *d) {
 static void look_at_cache(tool_visit *d) {
   tool_session session = {0};
   vkf_kept_info kept = {VKF_KEPT_INFO_INIT};
-  static const char elsewhere[] = "set VKF_CACHE_DIR to a folder of yours that can be written";
+  static const char elsewhere[] = "set VKF_CACHE_DIR to a folder of your own that you can write to";
   vkf_status status = vkf_context_create(NULL, &session.context);
   if (status == VKF_OK) status = vkf_device_open(session.context, "ref", &session.device);
   if (status == VKF_OK) status = vkf_device_get_kept_info(session.device, &kept);

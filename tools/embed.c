@@ -108,7 +108,7 @@ static int print(void *user, const tool_line *line, const vkf_result *result) {
   const int32_t *has = vector ? vkf_result_find(result, "n_tokens")->data : NULL,
                 *used = vector ? vkf_result_find(result, "n_used")->data : NULL;
   if (vector && used[row] < has[row])
-    fprintf(stderr, "vkformer: text %zu has %d tokens: %d of them are embedded, as the folder's limit is\n",
+    fprintf(stderr, "vkformer: text %zu has %d tokens: only %d of them are embedded, the folder's limit\n",
             line->number, has[row], used[row]);
   if (e->npy) return print_npy(e, vector, width);
   json_t *values = e->args->similarity ? similarity_json(e, line, result) : numbers_json(vector, width);

@@ -127,8 +127,8 @@ static int check(const writer *w) {
     return TOOL_USAGE;
   if (tool_long_is(args, "split"))
     return tool_usage_error("generate",
-                            "--long: expected truncate, skip or fail, found split: what follows a part is "
-                            "not what follows the prompt");
+                            "--long: expected truncate, skip or fail, found split: "
+                            "the continuation of a part is not that of the prompt");
   return TOOL_OK;
 }
 

@@ -122,7 +122,7 @@ static int open_model(tool_session *session, const tool_args *args, const char *
   int exit_code = tool_session_open_context(session, args);
   const bool has_none = exit_code == TOOL_OK && vkf_context_list_devices(session->context, &n) == VKF_OK && n == 1;
   if (has_none && !tool_device_is_chosen(device)) {
-    fprintf(stderr, "vkformer: no Vulkan device was found: this is what --device ref has\n");
+    fprintf(stderr, "vkformer: no Vulkan device was found: the figures are those of --device ref\n");
     device = "ref";
   }
   if (exit_code == TOOL_OK) exit_code = tool_session_open_device(session, device);

@@ -146,7 +146,7 @@ static int run_kernels(const tool_args *args) {
                                           vkf_device_get_info(session.device)->name, "driver",
                                           vkf_device_get_info(session.device)->driver, "kernels", rows));
   if (exit_code == TOOL_OK && c.n_failed)
-    exit_code = tool_error("%zu kernel%s cannot be made by this driver", c.n_failed, c.n_failed == 1 ? "" : "s");
+    exit_code = tool_error("%zu kernel%s cannot be compiled by this driver", c.n_failed, c.n_failed == 1 ? "" : "s");
   json_decref(rows);
   return tool_session_close(&session, exit_code);
 }

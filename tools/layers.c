@@ -73,7 +73,7 @@ static int make_lens(tool_session *session, const tool_attended *a, size_t top, 
   const size_t n = logits ? logits->shape[2] : 0;
   if (!a->target.n && n != info.vocab)
     return tool_error(
-        "--logit-lens: expected a model whose head says tokens, found one with a head for labels or answers");
+        "--logit-lens: expected a model whose head predicts tokens, found one with a head for labels or answers");
   t->columns = a->target.n ? &a->target : &a->source;
   t->top = top < n ? top : n;
   if (!table_init(t, a->pass, "layer_logits", "logits")) return tool_error("out of memory");

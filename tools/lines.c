@@ -112,7 +112,7 @@ int tool_skips_note(tool_skips *s, const char *what, size_t number, const char *
 
 int tool_skips_report(tool_skips *s, tool_session *session, const char *what, size_t n_read) {
   const size_t n = s->n;
-  const char *hint = s->has_long ? "; --long says what becomes of those that are too long" : "";
+  const char *hint = s->has_long ? "; see --long for those that are too long" : "";
   if (n == 0) return TOOL_OK;
   tool_progress_end(session);
   fflush(stdout);

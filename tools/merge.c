@@ -38,8 +38,9 @@ static int read_part(shard_file *f, const char *path, const char *output) {
   if (!f->journal.size) return tool_error("%s: expected %s beside it, found none", path, journal);
   return f->journal.is_done
              ? TOOL_OK
-             : tool_error("%s: shard %zu/%zu is not done: %llu lines of the corpus are; --resume goes on", path,
-                          f->journal.shard.part, f->journal.shard.of, f->journal.last.lines);
+             : tool_error(
+                   "%s: shard %zu/%zu is not finished: %llu lines of the corpus are done; continue it with --resume",
+                   path, f->journal.shard.part, f->journal.shard.of, f->journal.last.lines);
 }
 
 /* Checks files [n], sorted by shard: all of one corpus, none missing, none twice. */
@@ -57,8 +58,8 @@ static int check(const shard_file *files, size_t n) {
       return tool_error("%s: expected the corpus of %s, %llu lines, found another one of %llu", files[i].path,
                         files[0].path, first->last.lines, j->last.lines);
     if (i > 0 && j->shard.part == files[i - 1].journal.shard.part)
-      return tool_error("%s: shard %zu/%zu is there twice: it is %s, too", files[i].path, j->shard.part, j->shard.of,
-                        files[i - 1].path);
+      return tool_error("%s: shard %zu/%zu was given twice: %s is the same one", files[i].path, j->shard.part,
+                        j->shard.of, files[i - 1].path);
     if (j->shard.part != next) break;
     next++;
   }
@@ -82,7 +83,7 @@ static int open_lines(shard_file *files, size_t n) {
 }
 
 static int changed(const shard_file *f) {
-  return tool_error("%s: it is not what was written: expected hash %016llx, found %016llx", f->path,
+  return tool_error("%s: it was changed after it was written: expected hash %016llx, found %016llx", f->path,
                     f->journal.last.text, (unsigned long long)f->lines.hash);
 }
 

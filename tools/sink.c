@@ -98,8 +98,8 @@ static int check_text(const tool_sink *s) {
   while (exit_code == TOOL_OK && line && written.hash != s->at.text)
     exit_code = tool_source_next(&written, &line, &size);
   if (exit_code == TOOL_OK && written.hash != s->at.text)
-    exit_code = tool_error("%s: it is not what the run to resume wrote: expected hash %016llx, found %016llx", s->path,
-                           s->at.text, (unsigned long long)written.hash);
+    exit_code = tool_error("%s: it was changed after the run to resume wrote it: expected hash %016llx, found %016llx",
+                           s->path, s->at.text, (unsigned long long)written.hash);
   tool_source_close(&written);
   return exit_code;
 }
@@ -131,9 +131,8 @@ static int open_journal(tool_sink *s, bool resumes, tool_journal *j) {
   const int exit_code = tool_journal_read(s->journal_path, j);
   if (exit_code != TOOL_OK) return exit_code;
   if (j->size && !resumes && !j->is_done)
-    return tool_error(
-        "%s: a run that writes to it has not come to its end: --resume goes on with it; to begin anew, remove %s",
-        s->path, s->journal_path);
+    return tool_error("%s: an earlier run did not finish it: continue with --resume, or remove %s to start again",
+                      s->path, s->journal_path);
   return TOOL_OK;
 }
 
@@ -257,7 +256,7 @@ static int write_block(tool_sink *s) {
   if (exit_code == TOOL_OK)
     s->at.bytes += size;
   else if (s->journal >= 0 && ftruncate(s->fd, (off_t)s->at.bytes) != 0)
-    tool_error("%s: its last line may be cut; --resume mends it", s->path);
+    tool_error("%s: its last line may be cut; --resume repairs it", s->path);
   return exit_code;
 }
 

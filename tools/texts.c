@@ -37,9 +37,9 @@ bool tool_utf8_reason(const char *text, size_t size, char *reason, size_t capaci
   if (bad == 0 && size > 1 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
     snprintf(reason, capacity, "expected UTF-8, found UTF-16: `iconv -f UTF-16 -t UTF-8` converts a file");
   else if (text[bad])
-    snprintf(reason, capacity, "expected UTF-8, found the byte 0x%02x behind %zu bytes", (unsigned char)text[bad], bad);
+    snprintf(reason, capacity, "expected UTF-8, found the byte 0x%02x after %zu bytes", (unsigned char)text[bad], bad);
   else
-    snprintf(reason, capacity, "expected text, found a zero byte behind %zu bytes", bad);
+    snprintf(reason, capacity, "expected text, found a zero byte after %zu bytes", bad);
   return true;
 }
 

@@ -138,7 +138,7 @@ static int check_args(const tool_args *args) {
   if (args->replay && args->n_operands > 0)
     return tool_usage_error("validate", "--replay: expected no model folder, found %s", args->operands[0]);
   if (alone && (kept || args->merge || args->quick || args->ops || (args->bisect && args->replay)))
-    return tool_usage_error("validate", "--%s goes without --quick, --ops, --json, --report, --merge and --%s",
+    return tool_usage_error("validate", "--%s: expected no --quick, --ops, --json, --report, --merge or --%s with it",
                             args->bisect ? "bisect" : "replay", args->bisect ? "replay" : "bisect");
   return TOOL_OK;
 }

@@ -465,7 +465,7 @@ static void test_pairs_and_pictures(void **state) {
       {"$V attention $T/gpt2 'w5 <eos>' --layer 0 --head 0 -o $T/one.svg; grep -c '&lt;eos&gt;' $T/one.svg", 0, "2\n",
        ""},
       {"$V attention $T/gpt2 w5", 2, "", "expected -o FILE, or --from WORD and --to WORD"},
-      {"$V attention $T/gpt2 -o $T/n.html", 2, "", "expected one text behind the model, or one --image, found 0"},
+      {"$V attention $T/gpt2 -o $T/n.html", 2, "", "expected one text after the model, or one --image, found 0"},
       {"$V attention $T/gpt2 w5 --scores -o $T/n.svg", 2, "", "--scores: expected -o FILE.html as well"},
       {"$V translate w5 --scores", 2, "", "--scores: expected --attention FILE as well, found none"},
       {"$V attention $T/gpt2 w5 --to w5", 2, "", "--to: expected --from WORD as well"},
@@ -475,7 +475,7 @@ static void test_pairs_and_pictures(void **state) {
       {"$V attention $T/gpt2 w5 --kind nosuch -o $T/n.html", 2, "", "--kind: expected self, encoder, decoder or cross"},
       {"$V attention $T/gpt2 w5 --kind cross -o $T/n.html", 4, "", "--kind: expected one of self, found cross"},
       {"$V attention $T/gpt2 w5 --from w9 -o $T/n.html", 4, "", "--from: expected a word of the text, found \"w9\""},
-      {"$V attention $T/gpt2 w5 --from w5 --to w9", 4, "", "expected two words of the text"},
+      {"$V attention $T/gpt2 w5 --from w5 --to w9", 4, "", "expected two words that are in the same map"},
       {"test -e $T/n.html || test -e $T/n.svg", 1, "", ""},
   };
   PROGRAM_ROWS(rows);

@@ -97,7 +97,7 @@ static void test_broken_manifests(void **state) {
        "grep 'the devices cannot be listed, so no command works: vkCreateInstance returned VK_ERROR_' $T/text",
        0, NULL, NULL},
       {"if grep -q 'lists no device' $T/text; then a='driver: reinstall the package of'; else "
-       "a='loader: mend or remove the drivers that are at fault below$'; fi; "
+       "a='loader: repair or remove the drivers that are at fault below$'; fi; "
        "grep -A1 'What to do' $T/text | grep \"^  1. $a\"",
        0, NULL, NULL},
       {"grep -c '\"advice\": \"reinstall the package of .*/syntax.json (Debian: `dpkg -S .*/syntax.json`' $T/text", 0,

@@ -200,7 +200,7 @@ static void test_beam_tree(void **state) {
       {"$V translate \"$(printf 'I love you.\\tTe')\" --force-decode --beam-tree $T/b.svg && "
        "grep 'class=\"cell best\"' $T/b.svg | sed 's/.*<title>\"//; s/\".*//'",
        0, "Te amo.\namo\namo.\namo.&lt;/s&gt;\n", ""},
-      {"$V translate 'I am here.' --num-beams 1 --beam-tree $T/x.svg", 4, "Estoy", "found a search without beams"},
+      {"$V translate 'I am here.' --num-beams 1 --beam-tree $T/x.svg", 4, "Estoy", "found one without beams"},
       {"$V translate a b --beam-tree $T/x.svg", 2, "", "--beam-tree: expected one text, found 2"},
       {"$V translate a --long split --beam-tree $T/x.svg", 2, "", "--beam-tree: expected no --long split"},
       {"$V translate a --beam-tree $T/x.png", 2, "", "--beam-tree: expected a name that ends in .html or .svg"},

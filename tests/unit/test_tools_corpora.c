@@ -210,7 +210,7 @@ static void test_ends(void **state) {
       {"{ head -100 $T/in; printf '\\377\\n'; } | eval \"$X --invalid fail -o $T/p\"; c=$?; head -100 $T/whole | cmp - "
        "$T/p; "
        "exit $c",
-       4, "", "line 101: expected UTF-8, found the byte 0xff behind 0 bytes"},
+       4, "", "line 101: expected UTF-8, found the byte 0xff after 0 bytes"},
   };
   PROGRAM_ROWS(rows);
 }
@@ -246,7 +246,8 @@ static void test_resumes(void **state) {
       /* ended by a line that is not UTF-8, which the corpus of the later rows lacks */
       {"cd $T; { head -100 in; printf '\\377\\n'; tail -n +102 in; } > bad; eval \"$X -i bad -o r --invalid fail\"", 4,
        "", "line 101"},
-      {"eval \"$X -i $T/in -o $T/r --invalid fail\"", 4, "", "has not come to its end: --resume goes on with it"},
+      {"eval \"$X -i $T/in -o $T/r --invalid fail\"", 4, "",
+       "an earlier run did not finish it: continue with --resume"},
       {"eval \"$X -i $T/in -o $T/r --resume\"", 4, "", "expected the model and the options of the run to resume"},
       {"eval \"$X -i $T/in -o $T/r --invalid fail --resume --shard 1/2\"", 4, "", "expected --shard 1/1"},
       {"sed '3s/w/x/' $T/in > $T/other; eval \"$X -i $T/other -o $T/r --invalid fail --resume\"", 4, "",
@@ -259,7 +260,7 @@ static void test_resumes(void **state) {
        4, "", "expected the model and the options of the run to resume, found others"},
       {"cd $T; sed '2s/./x/' r > r2; cp r.journal r2.journal; eval \"$X -i in -o r2 --invalid fail --resume\"; c=$?; "
        "wc -l < r2; exit $c",
-       4, "100\n", "r2: it is not what the run to resume wrote: expected hash "},
+       4, "100\n", "r2: it was changed after the run to resume wrote it: expected hash "},
       /* what a kill left after the last record is dropped */
       {"head -100 $T/whole | cmp - $T/r && printf 'half a li' >> $T/r && printf '7 7' >> $T/r.journal && eval \"$X -m "
        "$T/m2 -i $T/in -o $T/r --invalid fail --resume\" && cmp $T/r $T/whole",
@@ -310,7 +311,7 @@ static void test_shards(void **state) {
       {"cd $T; (cat in; echo w5) > near; eval \"$X -i near -o s1 --shard 1/3 --resume\"", 4, "",
        "near: expected the 300 lines of the run to resume, which is done, found more"},
       {"cd $T; sed '2s/./x/' s1 > v1; cp s1.journal v1.journal; eval \"$X -i in -o v1 --shard 1/3 --resume\"", 4, "",
-       "v1: it is not what the run to resume wrote: expected hash "},
+       "v1: it was changed after the run to resume wrote it: expected hash "},
       {"cd $T; echo >> v1; eval \"$X -i in -o v1 --shard 1/3 --resume\"", 4, "", "bytes that the run to resume wrote"},
       {"cd $T; cp s1.journal v1.journal; $V merge s1 s2 s3 -o s1.journal; c=$?; cmp s1.journal v1.journal; exit $c", 2,
        "", "--output: expected another file than the input, found 's1.journal' for both"},
@@ -319,8 +320,9 @@ static void test_shards(void **state) {
        "exit $c",
        2, "", "--output: expected another file than the input, found 'x.merging' for both"},
       {"cd $T; $V merge s1 s3", 4, "", "expected shards 1 to 3, found no shard 2"},
-      {"cd $T; cp s2 t2; cp s2.journal t2.journal; $V merge s1 s2 t2 s3", 4, "", "shard 2/3 is there twice: it is "},
-      {"cd $T; sed '2s,$,x,' t2 > t; mv t t2; $V merge s1 t2 s3 -o nothing", 4, "", "t2: it is not what was written"},
+      {"cd $T; cp s2 t2; cp s2.journal t2.journal; $V merge s1 s2 t2 s3", 4, "", "shard 2/3 was given twice: "},
+      {"cd $T; sed '2s,$,x,' t2 > t; mv t t2; $V merge s1 t2 s3 -o nothing", 4, "",
+       "t2: it was changed after it was written"},
       {"cd $T; cp s1 u1; cp s1.journal u1.journal; $V merge u1 s2 s3 -o u1; c=$?; cmp u1 s1; exit $c", 2, "",
        "--output: expected another file than the input, found 'u1' for both"},
       /* if merging fails, the old output stays, even if more than a block was to be written */
@@ -329,8 +331,8 @@ static void test_shards(void **state) {
        "bm*; "
        "cp b0 b1; $V merge b1 b2 -o bm && cmp bm sj && $V merge b1 b2 -o bm.gz && gzip -dc bm.gz | cmp - bm && ls bm*; "
        "test $(wc -c < sj) -gt 70000 || echo few; exit $c",
-       4, "old\nbm\nbm\nbm.gz\n", "b1: it is not what was written"},
-      {"cd $T; sed -i '$d' t2.journal; $V merge s1 t2 s3", 4, "", "t2: shard 2/3 is not done: "},
+       4, "old\nbm\nbm\nbm.gz\n", "b1: it was changed after it was written"},
+      {"cd $T; sed -i '$d' t2.journal; $V merge s1 t2 s3", 4, "", "t2: shard 2/3 is not finished: "},
       {"cd $T; rm t2.journal; $V merge s1 t2 s3", 4, "", "t2: expected t2.journal beside it, found none"},
       {"cd $T; head -20 in > few; eval \"$X -i few -o t2 --shard 2/3\"; $V merge s1 t2 s3", 4, "",
        "expected the corpus of s1"},

@@ -57,17 +57,17 @@ static void test_invalid(void **state) {
              "wc -l < $T/o; exit $c",
              rows[i].text, rows[i].text, rows[i].command);
     program_must(command, 4, "3\n",
-                 "vkformer: line 2 was skipped: expected UTF-8, found the byte 0xff behind 2 bytes\n"
+                 "vkformer: line 2 was skipped: expected UTF-8, found the byte 0xff after 2 bytes\n"
                  "vkformer: skipped 1 of 3 lines\n");
     must_print("sed -n 1p $T/o > $T/o1; sed -n 3p $T/o | cmp - $T/o1", "");
     snprintf(command, sizeof command, "$V %s --invalid fail < $T/three > $T/o; c=$?; cmp $T/o $T/o1; exit $c",
              rows[i].command);
-    program_must(command, 4, "", "vkformer: line 2: expected UTF-8, found the byte 0xff behind 2 bytes\n");
+    program_must(command, 4, "", "vkformer: line 2: expected UTF-8, found the byte 0xff after 2 bytes\n");
     snprintf(command, sizeof command, "$V %s --invalid replace < $T/three > $T/o && wc -l < $T/o", rows[i].command);
     snprintf(out, sizeof out, "%d\n", 3 * rows[i].lines);
     must_print(command, out);
   }
-  program_must("printf 'w5\\000w6\\n' | $V tokenize -m $T/gpt2", 4, "\n", "found a zero byte behind 2 bytes");
+  program_must("printf 'w5\\000w6\\n' | $V tokenize -m $T/gpt2", 4, "\n", "found a zero byte after 2 bytes");
   program_must("echo w5 | gzip -c | $V tokenize -m $T/gpt2", 4, "",
                "standard input: expected text, found what gzip compressed: put `gzip -dc |` before this command");
   program_must("printf '\\3757zXZ' > $T/xz && $V tokenize -m $T/gpt2 < $T/xz", 4, "",
@@ -91,7 +91,7 @@ static void test_long(void **state) {
       {"echo \"$t\" | $V embed $T/bert", 4,
        "\"skipped\":\"expected at most 64 tokens, the model's positions, found 77\"",
        "line 1 was skipped: expected at most 64 tokens, the model's positions, found 77\n"
-       "vkformer: skipped 1 of 1 line; --long says what becomes of those that are too long\n"},
+       "vkformer: skipped 1 of 1 line; see --long for those that are too long\n"},
       {"printf 'w5\\n%s\\nw6\\n' \"$t\" > $T/l; $V embed $T/bert --long fail < $T/l > $T/o; c=$?; wc -l < $T/o; exit "
        "$c",
        4, "1\n", "line 2: expected at most 64 tokens, the model's positions, found 77"},
