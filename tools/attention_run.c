@@ -85,8 +85,8 @@ static int run(tool_session *session, const vkf_array *inputs, size_t n, tool_at
 }
 
 /* Runs a pass over a text. target: ids of an encoder-decoder's target from its start id on. */
-static int attend(tool_session *session, const tool_args *args, const char *text, const int32_t *target,
-                  size_t n_target, tool_attended *out) {
+static int run_pass(tool_session *session, const tool_args *args, const char *text, const int32_t *target,
+                    size_t n_target, tool_attended *out) {
   const vkf_encode_params params = {VKF_ENCODE_PARAMS_INIT, .source_language = args->source_lang,
                                     .target_language = args->target_lang};
   vkf_result *made = NULL;
@@ -108,7 +108,7 @@ static int attend(tool_session *session, const tool_args *args, const char *text
 int tool_attend_translation(tool_session *session, const tool_args *args, const char *text, const char *translation,
                             const int32_t *ids, size_t n, tool_attended *out) {
   out->translation = translation;
-  return attend(session, args, text, ids, n, out);
+  return run_pass(session, args, text, ids, n, out);
 }
 
 /* Runs a text. An encoder-decoder translates it first, with this generation configuration (NULL: the folder's), into
@@ -117,7 +117,7 @@ static int attend_text(tool_session *session, const tool_args *args, const char 
                        vkf_result **translated, tool_attended *out) {
   vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(session->model, &info);
-  if (info.architecture != VKF_ARCHITECTURE_ENCODER_DECODER) return attend(session, args, text, NULL, 0, out);
+  if (info.architecture != VKF_ARCHITECTURE_ENCODER_DECODER) return run_pass(session, args, text, NULL, 0, out);
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config,
                                       .source_language = args->source_lang, .target_language = args->target_lang};
   vkf_status status = vkf_session_translate(session->run, &text, 1, &params, translated);

@@ -83,7 +83,7 @@ static json_t *row_json(const bench *b, const vkf_bench_row *row, double gflops,
 }
 
 /* Writes a figure, or "-" if there is none. */
-static const char *known(const char *format, double figure, char text[24]) {
+static const char *figure_text(const char *format, double figure, char text[24]) {
   snprintf(text, 24, figure > 0 ? format : "-", figure);
   return text;
 }
@@ -133,8 +133,9 @@ static void print_row(bench *b, const vkf_bench_row *row, double gflops, double 
   bench_roof roof;
   const double share = share_of(b, row, &roof);
   printf("%-40s %6u %11.1f %11.1f %11.1f %9s %8s %6s %10.2e %s", row->variant, row->n_runs, row->min_ns / 1e3,
-         row->median_ns / 1e3, row->p90_ns / 1e3, known("%.2f", gflops, figures[0]), known("%.2f", gbytes, figures[1]),
-         known(roof_formats[roof], 100 * share, figures[2]), row->ratio, vkf_clock_name(row->clock));
+         row->median_ns / 1e3, row->p90_ns / 1e3, figure_text("%.2f", gflops, figures[0]),
+         figure_text("%.2f", gbytes, figures[1]), figure_text(roof_formats[roof], 100 * share, figures[2]), row->ratio,
+         vkf_clock_name(row->clock));
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)(uintptr_t)more, key, value) {

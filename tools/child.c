@@ -35,7 +35,7 @@ static char **command_line(const tool_args *args, const tool_child_params *param
   return argv;
 }
 
-static void become(const tool_args *args, const tool_child_params *params, int in, int out) {
+static void run_child(const tool_args *args, const tool_child_params *params, int in, int out) {
   char **argv = command_line(args, params);
   if (params->is_without_cache) setenv("VKF_CACHE_DIR", "", 1);
   if (params->manifest) {
@@ -59,7 +59,7 @@ bool tool_child_start(tool_child *child, const tool_args *args, const tool_child
     fcntl(ends[FROM], F_SETFD, FD_CLOEXEC);
     fflush(NULL);
     pid = fork();
-    if (pid == 0) become(args, params, ends[CHILD_READS], ends[CHILD_WRITES]);
+    if (pid == 0) run_child(args, params, ends[CHILD_READS], ends[CHILD_WRITES]);
   }
   const int cause = errno;
   for (int i = 0; i < N_ENDS; i++)

@@ -5,7 +5,7 @@
 
 enum { MOST = 40 };
 
-static size_t least(size_t a, size_t b) {
+static size_t smaller(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
@@ -18,8 +18,8 @@ static size_t distance(const char *a, const char *b) {
   for (size_t i = 1; i <= n; i++) {
     now[0] = i;
     for (size_t j = 1; j <= m; j++) {
-      now[j] = least(least(last[j], now[j - 1]) + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = least(now[j], before[j - 2] + 1);
+      now[j] = smaller(smaller(last[j], now[j - 1]) + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = smaller(now[j], before[j - 2] + 1);
     }
     size_t *free_row = before;
     before = last;

@@ -18,7 +18,7 @@
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-static void say(const char *fmt, va_list args) {
+static void print_message(const char *fmt, va_list args) {
   fflush(stdout); /* results and messages keep their order if both go to one place */
   fputs("vkformer: ", stderr);
   vfprintf(stderr, fmt, args);
@@ -28,7 +28,7 @@ static void say(const char *fmt, va_list args) {
 int tool_error(const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
-  say(fmt, args);
+  print_message(fmt, args);
   va_end(args);
   return TOOL_FAILED;
 }
@@ -36,7 +36,7 @@ int tool_error(const char *fmt, ...) {
 int tool_usage_error(const char *command, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
-  say(fmt, args);
+  print_message(fmt, args);
   va_end(args);
   fprintf(stderr, "See `vkformer %s%s--help`.\n", command ? command : "", command ? " " : "");
   return TOOL_USAGE;

@@ -38,7 +38,7 @@ int tool_hash_file(const char *path, uint64_t *hash) {
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
-static int cannot(const tool_source *s, const char *why) {
+static int read_error(const tool_source *s, const char *why) {
   return tool_error("%s: cannot be read: %s", s->name, why);
 }
 
@@ -78,8 +78,8 @@ int tool_source_open(tool_source *s, const char *path, const char *const *texts,
   s->name = texts ? "the texts" : is_file ? path : "standard input";
   if (texts) return TOOL_OK;
   s->fd = is_file ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
-  if (s->fd < 0 || fstat(s->fd, &s->facts) != 0) return cannot(s, strerror(errno));
-  if (S_ISDIR(s->facts.st_mode)) return cannot(s, strerror(EISDIR));
+  if (s->fd < 0 || fstat(s->fd, &s->facts) != 0) return read_error(s, strerror(errno));
+  if (S_ISDIR(s->facts.st_mode)) return read_error(s, strerror(EISDIR));
   return open_packed(s);
 }
 
@@ -137,14 +137,14 @@ static int read_packed(tool_source *s, char *out, size_t size, size_t *n) {
   for (*n = 0; *n == 0;) {
     if (s->at_packed == s->n_packed) {
       const ssize_t got = read_some(s, s->packed, PIECE);
-      if (got < 0) return cannot(s, strerror(errno));
-      if (got == 0 && s->is_in_frame) return cannot(s, "unexpected end of file");
+      if (got < 0) return read_error(s, strerror(errno));
+      if (got == 0 && s->is_in_frame) return read_error(s, "unexpected end of file");
       if (got == 0) break;
       s->at_packed = 0;
       s->n_packed = (size_t)got;
     }
     if (!s->damage) s->damage = unpack(s, out, size, n);
-    if (s->damage && *n == 0) return cannot(s, s->damage); /* else what came before it is handed out first */
+    if (s->damage && *n == 0) return read_error(s, s->damage); /* else what came before it is handed out first */
   }
   return TOOL_OK;
 }
@@ -152,7 +152,7 @@ static int read_packed(tool_source *s, char *out, size_t size, size_t *n) {
 static int read_bytes(tool_source *s, char *out, size_t size, size_t *n) {
   if (s->gz || s->zstd) return read_packed(s, out, size, n);
   const ssize_t got = read_some(s, out, size);
-  if (got < 0) return cannot(s, strerror(errno));
+  if (got < 0) return read_error(s, strerror(errno));
   *n = (size_t)got;
   const char *packing = s->n_lines == 0 && s->end == 0 ? tool_packing(out, *n) : NULL; /* of a pipe */
   if (!packing) return TOOL_OK;
@@ -240,7 +240,7 @@ double tool_source_share(const tool_source *s) {
 int tool_source_check(const tool_source *s) {
   struct stat now;
   if (s->texts || !S_ISREG(s->facts.st_mode)) return TOOL_OK;
-  if (fstat(s->fd, &now) != 0) return cannot(s, strerror(errno));
+  if (fstat(s->fd, &now) != 0) return read_error(s, strerror(errno));
   if (now.st_size == s->facts.st_size && now.st_mtim.tv_sec == s->facts.st_mtim.tv_sec &&
       now.st_mtim.tv_nsec == s->facts.st_mtim.tv_nsec)
     return TOOL_OK;

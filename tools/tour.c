@@ -119,7 +119,7 @@ static json_t *load(const tool_args *args) {
   return file;
 }
 
-static bool wanted(const tool_args *args, const char *name) {
+static bool is_chosen(const tool_args *args, const char *name) {
   for (size_t i = 0; i < args->n_operands; i++)
     if (strcmp(args->operands[i], name) == 0) return true;
   return args->n_operands == 0;
@@ -175,7 +175,7 @@ static int tour_device(void *user, tool_session *session, const char *device) {
     printf("Computed on %s (%s)\n", info->name, info->driver);
     for (size_t i = 0; i < json_array_size(t->topics); i++) {
       const json_t *topic = json_array_get(t->topics, i);
-      if (!wanted(t->args, tour_text(topic, "name", ""))) continue;
+      if (!is_chosen(t->args, tour_text(topic, "name", ""))) continue;
       if (run_topic(t, topic) != TOOL_OK) t->n_checks++;
     }
   }

@@ -167,7 +167,7 @@ static double seconds_left(const tuning *t) {
   return t->n_done ? (tool_seconds() - t->began) / (double)t->n_done * (double)(t->n_candidates - t->n_done) : 0;
 }
 
-static void complain(tuning *t, const char *problem, const tool_measure *m) {
+static void print_outcome(tuning *t, const char *problem, const tool_measure *m) {
   if (m->outcome == TOOL_MEASURE_HUNG)
     tool_error("%s: %s gave no answer within %g s and is left out", problem, m->kernel, t->limit);
   if (m->outcome == TOOL_MEASURE_DIED)
@@ -185,7 +185,7 @@ static int measure_roofs(tuning *t) {
   const size_t n = sizeof roofs / sizeof roofs[0];
   int exit_code = tool_worker_measure(&t->worker, "peak", roofs, n, (tool_patience){t->seconds, t->limit, 0});
   for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
-    if (roofs[i].outcome != TOOL_MEASURE_FAILED || roofs[i].message[0]) complain(t, "peak", &roofs[i]);
+    if (roofs[i].outcome != TOOL_MEASURE_FAILED || roofs[i].message[0]) print_outcome(t, "peak", &roofs[i]);
     if (roofs[i].outcome != TOOL_MEASURE_DONE) continue;
     if (roofs[i].flops > 0)
       t->peak_gflops = fmax(t->peak_gflops, roofs[i].flops / roofs[i].min_ns);
@@ -221,7 +221,7 @@ static int measure(tuning *t, const problem *p, candidate *c) {
   int exit_code = tool_worker_measure(&t->worker, p->text, &c->result, 1,
                                       (tool_patience){t->seconds, t->limit, best ? HOPELESS * best->result.ns : 0});
   tool_progress_end(&t->session);
-  if (exit_code == TOOL_OK) complain(t, p->text, &c->result);
+  if (exit_code == TOOL_OK) print_outcome(t, p->text, &c->result);
   c->was_measured = exit_code == TOOL_OK && c->result.outcome == TOOL_MEASURE_DONE;
   return exit_code;
 }
@@ -243,7 +243,7 @@ static int run_off(tuning *t, problem *p) {
   if (n < 2) return TOOL_OK;
   int exit_code = tool_worker_measure(&t->worker, p->text, again, n, (tool_patience){t->seconds, t->limit, 0});
   for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
-    complain(t, p->text, &again[i]);
+    print_outcome(t, p->text, &again[i]);
     of[i]->result = again[i];
     of[i]->was_measured = again[i].outcome == TOOL_MEASURE_DONE;
   }

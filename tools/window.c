@@ -86,7 +86,7 @@ void tool_window_finish(tool_window *w) {
 
 /* ---- what goes out (the lock is held) ---------------------------------------------------------------------------- */
 
-static void over(tool_window *w, int exit_code) {
+static void end_with(tool_window *w, int exit_code) {
   w->exit_code = tool_both_exit_codes(w->exit_code, exit_code);
   w->ended = true;
 }
@@ -97,10 +97,10 @@ static void write_block(tool_window *w) {
   const int exit_code = tool_sink_write(&w->sink, w->lines, w->hash);
   if (exit_code == TOOL_OK) return;
   w->sink_failed = true;
-  over(w, exit_code);
+  end_with(w, exit_code);
 }
 
-static void tell(tool_window *w) {
+static void print_progress(tool_window *w) {
   const double now = tool_seconds(), seconds = now - w->start, share = w->share;
   char left[64] = "";
   if (now - w->told < 0.2 || (!w->sink.path && isatty(STDOUT_FILENO))) return;
@@ -139,7 +139,7 @@ static void put_out(tool_window *w, tool_entry *e) {
     w->hash = e->source;
     w->n_done++;
   }
-  if (exit_code != TOOL_OK) over(w, exit_code);
+  if (exit_code != TOOL_OK) end_with(w, exit_code);
 }
 
 static void move_on(tool_window *w) {
@@ -153,7 +153,7 @@ static void move_on(tool_window *w) {
     has_moved = true;
   }
   if (tool_sink_is_due(&w->sink)) write_block(w);
-  if (has_moved) tell(w);
+  if (has_moved) print_progress(w);
   pthread_cond_broadcast(&w->moved);
 }
 
@@ -195,7 +195,7 @@ static int make_entry(tool_window *w, const char *line, size_t size, tool_entry 
 static bool add(tool_window *w, const tool_entry *e, bool is_line, int exit_code) {
   pthread_mutex_lock(&w->lock);
   if (exit_code != TOOL_OK) {
-    over(w, exit_code);
+    end_with(w, exit_code);
   } else if (is_line) {
     tool_entry *to = &w->ring[w->end++ % w->capacity];
     *to = *e;
@@ -309,7 +309,7 @@ static tool_entry *take(tool_window *w, bool busy) {
 /* Marks an entry as done: out and n_out are set, or, with an exit_code, setting them failed after a message. */
 static void put_back(tool_window *w, tool_entry *e, size_t n_tokens, bool is_cut, int exit_code) {
   pthread_mutex_lock(&w->lock);
-  if (exit_code != TOOL_OK) over(w, exit_code);
+  if (exit_code != TOOL_OK) end_with(w, exit_code);
   e->state = TOOL_ENTRY_DONE;
   w->counts.tokens += n_tokens;
   w->counts.cut += is_cut;
