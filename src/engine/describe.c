@@ -106,7 +106,7 @@ static vkf_status describe_plans(vkf_session *session, size_t batch, size_t leng
     VKF_TRY(describe_stage(session, &text, bucket, &request, &sizes));
   }
   if (info->can_generate) {
-    vkf_text_printf(&text, "\na step of generation, %u row%s of 1 token behind %u\n", B, B == 1 ? "" : "s", N - 1);
+    vkf_text_printf(&text, "\na step of generation, %u row%s of 1 token after %u\n", B, B == 1 ? "" : "s", N - 1);
     sizes = (vkf_sizes){.B = B, .S = sizes.S, .R = B, .T = 1, .past = N - 1, .out = B};
     request = (vkf_plan_request){
         .stage = VKF_STAGE_DECODE, .capacity = {.T = 1, .target_rows = caps.R, .out = caps.R}, .top_k = 1};

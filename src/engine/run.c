@@ -96,7 +96,7 @@ static vkf_status inputs_init(vkf_session *session, const vkf_array *arrays, siz
   if (info->is_pooled && in->target[1] != in->source[1])
     return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
                         "decoder_input_ids: expected %zu a row, as input_ids has, found %zu, because the head reads "
-                        "the state behind the last eos_token_id of input_ids",
+                        "the state at the last eos_token_id of input_ids",
                         in->source[1], in->target[1]);
   if (in->target[0] != in->source[0])
     return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,

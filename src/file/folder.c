@@ -43,7 +43,7 @@ vkf_status vkf_file_folder_open(vkf_env *env, const char *path, vkf_file_folder 
                   (long)getpid(), (unsigned long long)vkf_clock_ns());
   VKF_CALL(vkf_text_status(&folder->temporary));
   if (mkdir(folder->temporary.data, 0777) != 0)
-    return vkf_env_fail(env, VKF_ERROR_FILE, "%s: cannot be made: %s", folder->path.data, strerror(errno));
+    return vkf_env_fail(env, VKF_ERROR_FILE, "%s: cannot be created: %s", folder->path.data, strerror(errno));
   folder->is_created = true;
   return VKF_OK;
 }
@@ -95,7 +95,7 @@ vkf_status vkf_file_folder_commit(vkf_file_folder *folder) {
   const bool is_done =
       folder->is_inside ? each_file(folder, move_up) : rename(folder->temporary.data, folder->path.data) == 0;
   if (!is_done)
-    return vkf_env_fail(folder->env, VKF_ERROR_FILE, "%s: cannot be made: %s", folder->path.data, strerror(errno));
+    return vkf_env_fail(folder->env, VKF_ERROR_FILE, "%s: cannot be created: %s", folder->path.data, strerror(errno));
   if (folder->is_inside) rmdir(folder->temporary.data);
   folder->is_created = false;
   return VKF_OK;

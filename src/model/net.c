@@ -87,7 +87,7 @@ static vkf_status find_direction(vkf_net *net, vkf_file_value config) {
   for (uint32_t i = 0; i < stack->n_layers; i++) has_window |= stack->layers[i].window > 0;
   if (has_window || net->encoder.n_layers > 0)
     return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: is_causal false is not supported %s", net->config_path,
-                        has_window ? "with a sliding window" : "behind an encoder");
+                        has_window ? "with a sliding window" : "in a decoder with an encoder");
   stack->causal = false;
   return VKF_OK;
 }

@@ -240,7 +240,7 @@ static vkf_status add_dense(reader *r, const char *folder) {
                         path_of(r, "modules.json"));
   if (r->config->normalize)
     return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED,
-                        "%s: expected Normalize as the last module, found Dense behind it", path_of(r, "modules.json"));
+                        "%s: expected Normalize as the last module, found Dense after it", path_of(r, "modules.json"));
   *last = r->dense = vkf_arena_alloc(&r->config->arena, 1, sizeof *r->dense);
   if (!r->dense) return VKF_ERROR_MEMORY;
   VKF_CALL(read_dense(r, folder));

@@ -175,7 +175,7 @@ static vkf_status read_text(vkf_env *env, vkf_sequence *s, const char *text) {
   for (size_t at = 0; at < size;) {
     const utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(size - at), &c);
     if (n <= 0)
-      return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected UTF-8, found the byte 0x%02x behind %zu bytes",
+      return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected UTF-8, found the byte 0x%02x after %zu bytes",
                           (unsigned)(unsigned char)text[at], at);
     s->ids[s->n++] = c;
     at += (size_t)n;

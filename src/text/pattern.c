@@ -228,7 +228,7 @@ static const char *translate_outside(translation *t) {
       t->depth -= t->depth > 0;
       break;
     case '{':
-      return translate_brace(t->text, &t->at, t->out) ? NULL : "an interval with a plus behind it";
+      return translate_brace(t->text, &t->at, t->out) ? NULL : "an interval with a plus after it";
     case '[':
       t->in_class = true;
       if (next_of(t) == '^') n++;

@@ -169,7 +169,7 @@ static vkf_status normalize(const vkf_text_step *step, vkf_text_string text, vkf
   if (step->u.spm.remove_extra) out->size = VKF_MIN(out->size, end);
   vkf_status st = vkf_text_status(out);
   if (st == VKF_OK && !vkf_utf8_check(out->data, out->size, NULL))
-    st = vkf_env_fail(step->env, VKF_ERROR_FORMAT, "the tokenizer's precompiled_charsmap makes text that is no UTF-8");
+    st = vkf_env_fail(step->env, VKF_ERROR_FORMAT, "the tokenizer's precompiled_charsmap makes text that is not UTF-8");
   return st;
 }
 

@@ -125,7 +125,7 @@ bool vkf_tune_cache_usable(vkf_env *env, const char *folder) {
   if (stat(folder, &facts) != 0) {
     char *path = vkf_env_alloc(env, strlen(folder) + 1, 1);
     bool made = path && make_folder(folder, path);
-    if (path && !made) vkf_env_log(env, VKF_LOG_INFO, "%s: cannot be made: %s", folder, strerror(errno));
+    if (path && !made) vkf_env_log(env, VKF_LOG_INFO, "%s: cannot be created: %s", folder, strerror(errno));
     vkf_env_free(env, path);
     if (!made) return false;
   }

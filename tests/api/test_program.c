@@ -240,7 +240,7 @@ static void test_models(void **state) {
       {"$V info $M --batch-size 32 --length 100", 0, "[32,4,100,64]", ""},
       {"$V info $M --json", 0, "\"n_parameters\": 7585600", ""},
       {"$V info $M --plan", 0, "encoder.0", ""},
-      {"$V info $M --plan --batch-size 2", 0, "a step of generation, 2 rows of 1 token behind 15\n", ""},
+      {"$V info $M --plan --batch-size 2", 0, "a step of generation, 2 rows of 1 token after 15\n", ""},
   };
   PROGRAM_ROWS(rows);
 }

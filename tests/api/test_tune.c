@@ -121,7 +121,7 @@ static void a_bad_cache_is_no_error(void **state) {
   assert_null(strstr(program_err, "running the checks"));
   program_must("export VKF_CACHE_DIR=$T/none/cache; $V devices -v | grep ' ok$'", 0, "shared memory", NULL);
   program_must("touch $T/file; export VKF_CACHE_DIR=$T/file/cache; $V kernels norm:8,64 -v", 0, "* 1",
-               "cannot be made");
+               "cannot be created");
 }
 
 /* A cache of a later version is neither used nor changed. */

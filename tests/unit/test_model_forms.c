@@ -841,7 +841,7 @@ static void options_are_refused_by_name(void **state) {
   refused("families/plbart", NULL, "architectures", "[\"PLBartForSequenceClassification\"]",
           "PLBartForSequenceClassification");
   refused("mistral-sliding", NULL, "is_causal", "false", "is_causal false is not supported with a sliding window");
-  refused("bart", NULL, "is_causal", "false", "is_causal false is not supported behind an encoder");
+  refused("bart", NULL, "is_causal", "false", "is_causal false is not supported in a decoder with an encoder");
   refused("families/gemma", NULL, "use_bidirectional_attention", "true", "use_bidirectional_attention true");
   refused("families/phi3", NULL, "rope_scaling", "{\"type\": \"linear\", \"factor\": 2}",
           "expected longrope as rope_scaling.rope_type, found \"linear\"");
