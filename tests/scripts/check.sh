@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks the shell scripts of the source folder $1 with shellcheck, and that no pipeline's last command may exit before
-# it has read all its input: SIGPIPE then kills the writer, and under pipefail the pipeline fails at random. Without
-# shellcheck it exits with 77 (a skip) if the rest passes, or with 1 if VKF_REQUIRE_TOOLS names it.
+# it has read all its input: SIGPIPE then kills the writer, and under pipefail the pipeline fails at random. If there is
+# no shellcheck, it exits with 77 (a skip) if the rest passes, or with 1 if VKF_REQUIRE_TOOLS names it.
 set -u
 cd "$1" || exit 1
 failed=0
