@@ -137,7 +137,7 @@ typedef struct vkf_backend_table {
   vkf_status (*poison)(vkf_program *);
 } vkf_backend_table;
 
-/* Callbacks after every run. If on_run fails, the run fails. */
+/* Callbacks that watch every run. If on_run fails, the run fails. */
 typedef struct vkf_observer {
   vkf_status (*on_run)(void *user, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims, uint32_t first,
                        uint32_t n); /* blocks [first, first + n) have run */
