@@ -84,7 +84,8 @@ double vkf_ref_activate_bound(vkf_activation act, double x, double error, const 
 /* Returns how far an activation can move if x moves by at most `error`. */
 double vkf_ref_activate_error(vkf_activation act, double x, double error);
 
-/* Returns the parameters of an op rope that turns the heads of an append's x, in all columns that the append reads. */
+/* Returns the parameters of the op rope that turns the heads of an append's x; its out has all columns that the append
+ * reads. */
 vkf_params vkf_ref_append_rope(const vkf_append_params *p);
 
 /* vkf_ref_propagate_error() for attention and attention_weights. */

@@ -1,4 +1,4 @@
-/* append: copies key and value columns of rows to head-major caches; turns keys and queries by rotary positions. */
+/* append: copies key and value columns of rows to head-major caches; turns keys and queries if rotary > 0. */
 #include "ref/internal.h"
 
 /* Rows that columns are copied from: x, or x with its heads turned, and the exact value and bound of each number. */
