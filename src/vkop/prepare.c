@@ -70,7 +70,7 @@ void vkf_vkop_dispatch_of(const vkf_program *p, uint32_t node, uint32_t shard, u
   op_table[view.node->op].describe(&view, out);
 }
 
-/* Finds the shards of the weight that each node multiplies by or looks up. Every other use needs the weight in one. */
+/* Finds the shards of the weight that each node multiplies by or looks up. Other uses need it in one shard. */
 static vkf_status find_shards(vkf_program *p) {
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     const vkf_node *n = &p->plan->nodes[i];
@@ -144,7 +144,7 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
     k->variant = vkf_kern_pick(&k->problem, caps, p->backend->tuned, why, sizeof why);
   }
   if (!k->variant) {
-    /* One row may have a kernel if so many rows take more workgroups than the device allows. */
+    /* One row may have a kernel even if so many rows take more workgroups than the device allows. */
     const vkf_problem one = of_one_row(k->problem);
     char none[256];
     const bool one_fits = vkf_kern_pick(&one, caps, p->backend->tuned, none, sizeof none) != NULL;

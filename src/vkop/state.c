@@ -2,8 +2,8 @@
  *
  * A new state is not filled, so pages of caches that nobody writes cost a CPU driver nothing. That is safe, because no
  * kernel lets a key that it does not see touch its result. Caches of long sequences are in large pages. Short ones are
- * not: many share a large page, and one of them would make all of it resident, half as much memory again with 128
- * sentences at a time.
+ * not: many share a large page, and one of them would make all of it resident. With 128 sentences at a
+ * time that took half as much memory again.
  */
 #include "vkop/internal.h"
 

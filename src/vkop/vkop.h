@@ -19,7 +19,7 @@ void vkf_vkop_backend_tune(vkf_backend *backend, const vkf_tuned *tuned);
 void vkf_vkop_node_problem(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out);
 
 /* Adds a variant that can be forced on this backend by its computed name; the table is searched first. row: copied.
- * words: the kernel instead of the row's module, which must outlive the backend; NULL: the module. */
+ * words: the kernel instead of the row's module; they must outlive the backend; NULL: the module. */
 vkf_status vkf_vkop_backend_add(vkf_backend *backend, const vkf_variant *row, const uint32_t *words, size_t n_words);
 /* Finds a variant by its computed name, in the table or among those added; NULL if there is none. */
 const vkf_variant *vkf_vkop_find_variant(const vkf_backend *backend, const char *name);
