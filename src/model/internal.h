@@ -239,7 +239,7 @@ typedef struct vkf_model_source {
   size_t stored_rank, stored[4];     /* the stored shape, if its rank is another; stored_rank 0: it is not */
 } vkf_model_source;
 
-/* Finds a tensor by its name, or if that is not stored without net->base, or with "gamma" and "beta" for "weight" and
+/* Finds a tensor by its name. If that is not stored: without net->base, or with "gamma" and "beta" for "weight" and
  * "bias". NULL: there is none. */
 const vkf_file_tensor *vkf_model_find_tensor(const vkf_net *net, const char *name);
 /* Returns whether a tensor is stored. is_usual: the answer for a folder that is still to be made. */
@@ -255,8 +255,8 @@ vkf_status vkf_model_add_matrix(vkf_net *net, uint32_t use, const char *tensor, 
                                 const char *name, uint32_t *out);
 /* Marks a tensor that may be stored but is never read, so that it is not listed as unused. */
 void vkf_model_mark_known(vkf_net *net, const char *name);
-/* Does the same for a tensor that transformers always stores: a folder that is still to be made gets it, too. columns
- * 0: a vector. */
+/* Does the same for a tensor that transformers stores beside what is read: a folder that is still to be made gets it,
+ * too. columns 0: a vector. */
 vkf_status vkf_model_claim_unread(vkf_net *net, const char *name, uint32_t rows, uint32_t columns);
 /* Returns whether both are stored, with different numbers. A head that is called tied but differs from the table is a
  * weight of its own, as in transformers 5, which writes T5 1.1 like that. */
