@@ -146,7 +146,7 @@ typedef struct vkf_validate_row {
   uint64_t n_elements;  /* compared */
   double seconds;       /* of the runs of cases, as the host sees them, the wait included; 0 for blocks and nodes */
   double ratio;         /* the largest err / bound; over 1 (or NaN) is a fault */
-  double drift;         /* of nodes and blocks: device's chain minus ref's, over the largest magnitude; -1: none */
+  double drift;         /* of nodes and blocks: largest |device - ref| of the chains / largest |ref|; -1: none */
   const char *left_out; /* of an op: why the variant ran no case (format AUTO: in any format); "": it ran */
 } vkf_validate_row;
 
@@ -332,8 +332,8 @@ typedef struct vkf_compiled_kernel {
   size_t n_statistics;
 } vkf_compiled_kernel;
 typedef void (*vkf_compiled_fn)(void *user, const vkf_compiled_kernel *kernel);
-/* Compiles every variant that fits the problem and runs none. problem NULL: one case, in every format, of each op whose
- * problems cannot be written as a text. The strings are valid during the call. */
+/* Compiles every variant that fits the problem and runs none. problem NULL: one case of each op whose problems cannot
+ * be written as a text, in every format that its kernels read. The strings are valid during the call. */
 VKF_API vkf_status vkf_device_compile(vkf_device *dev, const char *problem, vkf_compiled_fn on_kernel, void *user);
 
 /* An element of a result, and what it should be. */

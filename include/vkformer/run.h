@@ -153,8 +153,8 @@ VKF_API const char *vkf_generation_expects(const char *key, double value);
  *                     transformers' compute_transition_scores(normalize_logits=True); with beams those of
  *                     normalize_logits=False, because beam search edits scores after the log-softmax. If too few
  *                     sequences fulfil the options, the other rows have no new ids and the score -infinity
- *   token_scores      [rows, length] float32, beside sequences_scores: the log-probability of each id of `sequences`
- *                     that was generated; 0 for the others
+ *   token_scores      [rows, length] float32, beside sequences_scores: these log-probabilities, of each id of
+ *                     `sequences` that was generated; 0 for the others
  *   logprobs          [rows, steps] float32, with top_logprobs N: of the generated tokens
  *   top_ids, top_logprobs  [rows, steps, N], with top_logprobs N; -1 and 0 after a row's end. Log-probabilities are the
  *                     log-softmax of the model's logits, before penalties, temperature and other options
@@ -170,8 +170,8 @@ VKF_API const char *vkf_generation_expects(const char *key, double value);
  *     early_stopping says. num_return_sequences may be as large as this number, up to twice num_beams.
  *   "return_alternatives" (default false), as CTranslate2 has it: sequence i of num_return_sequences begins with the
  *     i-th most likely id after the prompt and continues greedily or with beams of its own. The order is that of these
- *     ids; each score is that of all ids. The end may be one of these ids, unlike in CTranslate2; "min_new_tokens" 1
- *     excludes it.
+ *     ids; each score is that of all ids of the sequence. The end may be one of these ids, unlike in CTranslate2;
+ *     "min_new_tokens" 1 excludes it.
  *   "prefix_bias_beta" (default 0), as CTranslate2 has it, for vkf_session_translate(): target_prefixes are not forced,
  *     but preferred, see vkformer help generation.
  *   "coverage_penalty" (default 0), as CTranslate2 has it, also for translations: hypotheses are ranked by their score

@@ -69,8 +69,8 @@ typedef struct vkf_special_ids {
 } vkf_special_ids;
 #define VKF_SPECIAL_IDS_INIT .size = sizeof(vkf_special_ids)
 VKF_DEFINE_INIT(vkf_special_ids)
-/* Every id is -1 if the tokenizer belongs to a session whose model was closed. VKF_ERROR_ARGUMENT: tokenizer or out is
- * NULL. */
+/* VKF_ERROR_ARGUMENT: tokenizer or out is NULL, or the tokenizer is that of a session whose model was closed or that
+ * another thread uses. */
 VKF_API vkf_status vkf_tokenizer_get_special_ids(const vkf_tokenizer *tokenizer, vkf_special_ids *out);
 /* eos: the first one if there are several. */
 VKF_API vkf_status vkf_model_get_special_ids(const vkf_model *model, vkf_special_ids *out);

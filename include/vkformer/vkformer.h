@@ -230,8 +230,9 @@ VKF_API vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_d
  * index of the list, a UUID, "ref", "lavapipe", "swiftshader", "gpu", "cpu", or a case-insensitive part of a device's
  * or driver's name. If two devices match, the error lists them. On a processor with AVX-512, lavapipe is faster if you
  * set two environment variables before the first context is created: see docs/devices.md ("The vector width of
- * lavapipe"). If lavapipe has a thread on every core, the device adds one of the lowest priority to each core, which
- * keeps the core from sleeping during a run; the environment variable VKF_KEEP_AWAKE=0 turns that off. */
+ * lavapipe"). If lavapipe has a thread on every core and a trial shows a gain, the device adds one of the lowest
+ * priority to each core, which keeps the core from sleeping during a run; the environment variable VKF_KEEP_AWAKE=0
+ * turns that off. */
 VKF_API vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **out);
 
 VKF_API void vkf_device_close(vkf_device **dev);
