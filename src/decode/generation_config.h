@@ -77,8 +77,8 @@ typedef struct vkf_generation_config {
 void vkf_decode_generation_init(vkf_generation_config *config, vkf_env *env);
 void vkf_decode_generation_finish(vkf_generation_config *config);
 
-/* Reads config.json of a folder and, if there is one, generation_config.json. With the latter, config.json only gives
- * the special ids that it does not mention; without it, all generation keys. Checks types (VKF_ERROR_FORMAT), but
+/* Reads config.json of a folder and, if there is one, generation_config.json. With the latter, config.json gives
+ * only the special ids that are missing there; without it, all generation keys. Checks types (VKF_ERROR_FORMAT), but
  * refuses nothing yet, so that a model with such keys can be run. config must be fresh. */
 vkf_status vkf_decode_generation_read(vkf_generation_config *config, const vkf_file_source *source);
 

@@ -87,7 +87,7 @@ bool vkf_decode_search_forks(const vkf_generation_config *config, bool has_sourc
 bool vkf_decode_search_ranks_all(const vkf_generation_config *config);
 /* Returns how many candidates a search wants for each row; 0: all scores. scores: as in its input. */
 uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores);
-/* Returns the length of the longest sequence that a search can reach: at most max_length, and one id more than the
+/* Returns the length of the longest sequence that a search can reach: max_length, but at most one id more than the
  * model can be fed. n_positions 0: no limit. */
 uint32_t vkf_decode_search_longest(uint64_t max_length, uint64_t n_positions, uint32_t n_prompt);
 /* Returns the id that pads shorter sequences. */
