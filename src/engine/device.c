@@ -115,7 +115,7 @@ done:
 /* Numbers from here on are parts of names, such as 4090. */
 enum { LEAST_OF_NAMES = 100 };
 
-/* *index: of a Vulkan device, or their number for ref. */
+/* *index: of a Vulkan device; of ref: the number of Vulkan devices. */
 static vkf_status select_device(vkf_context *ctx, const char *selector, size_t *index) {
   static const struct {
     const char *name, *alias;

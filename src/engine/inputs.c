@@ -131,7 +131,7 @@ typedef struct target_rows {
   uint32_t n;
 } target_rows;
 
-/* Does the same for the decoder. Keys stay at the positions of their tokens, so masks may be rectangles. */
+/* Packs the tokens of the decoder's spans. Keys stay at the positions of their tokens, so masks may be rectangles. */
 static void gather_targets(const vkf_decode_input *in, const vkf_token_grid *grid, const vkf_token_grid *sources,
                            const int32_t *positions, target_rows *rows) {
   for (uint32_t r = 0; r < in->R; r++) {

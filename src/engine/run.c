@@ -149,7 +149,7 @@ static vkf_status take_bias(vkf_session *session, const vkf_cached_plan *cached,
   vkf_status st = VKF_OK;
   const vkf_slot *s = &cached->plan->slots[slot];
   const size_t H = shape[1], n = shape[2], n_biases = vkf_slot_extent(s, 1, dims),
-               own = is_causal ? n_biases - 1 : n_biases / 2; /* distance 0: in both directions in the middle */
+               own = is_causal ? n_biases - 1 : n_biases / 2; /* index of distance 0: the last, or the middle */
   void *data = NULL;
   float *biases = vkf_env_alloc(session->env, H * n_biases, sizeof *biases);
   VKF_TRY(biases ? VKF_OK : VKF_ERROR_MEMORY);
