@@ -23,7 +23,7 @@ vkf_status vkf_task_aligner_init(vkf_aligner *out, const vkf_session *session, c
 void vkf_task_aligner_finish(vkf_aligner *aligner);
 
 /* Sets the alignment of each of the translations [n] of a source by one forward pass that is fed their ids. The arena
- * owns it. */
+ * owns the alignments. */
 vkf_status vkf_task_align(vkf_aligner *aligner, vkf_arena *arena, const vkf_part *source, vkf_task_sequence *targets,
                           size_t n);
 
