@@ -96,7 +96,7 @@ typedef struct head_scores {
   size_t n_rows, n_columns, width;
   double scale;
   bool causal;
-  size_t window; /* 0: all keys up to the query */
+  size_t window; /* 0: none */
 } head_scores;
 
 /* Checks that the number at `page`, in hundredths, is this one, rounded. Returns the text after it. */
@@ -209,7 +209,7 @@ static int prepare(void **state) {
   return setenv("RUN", run, 1);
 }
 
-/* Models with one stack: an encoder, which sees all tokens, and a decoder, which sees only those before. */
+/* Models with one stack: an encoder, which sees all tokens, and a decoder, which sees none that come later. */
 static void test_one_stack(void **state) {
   (void)state;
   must_print(

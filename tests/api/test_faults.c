@@ -304,7 +304,7 @@ typedef struct loser {
   int n_tokens;
 } loser;
 
-/* Lets the next submit lose the device after the third token. */
+/* After the third token, lets the next submit lose the device. */
 static int lose(void *user, size_t row, int32_t token) {
   loser *l = user;
   (void)row;

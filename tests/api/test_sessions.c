@@ -601,7 +601,7 @@ static bool is_made(driver *d, vkf_session *session, uint32_t n, vkf_bucket **ou
   return d->context->env.n_allocations > before;
 }
 
-/* A session keeps the plans of the 32 sizes that were used last, and a plan for each request. */
+/* A session keeps the plans of the 32 sizes that were used last: for each size one plan per request. */
 static void plans_are_kept(void **state) {
   enum { MOST = 32 };
   driver *d = *state;

@@ -69,7 +69,7 @@ static bool takes(uint32_t n) {
 
 /* ---- sentences --------------------------------------------------------------------------------------------------- */
 
-/* Returns any id but the pad, whose positions may not count. */
+/* Returns any id but the pad, because some models count no position for it. */
 static int32_t id_at(const side *s, uint32_t stream, uint32_t i) {
   const uint32_t vocab = stream == 2 ? s->info->target_vocab : VKF_MAX(s->info->vocab, s->info->target_vocab);
   int32_t id = (int32_t)(vkf_rng_u64(17, stream, i) % VKF_MIN(vocab, s->info->vocab ? s->info->vocab : vocab));

@@ -487,7 +487,7 @@ static void each_processor(void **state) {
   EXPECT("{\"bad_words_ids\":[[5],[6]],\"eos_token_id\":[4,5]}", HISTORY(1), NOT(6)); /* an end id stays allowed */
   EXPECT("{\"bad_words_ids\":[[1,5]],\"eos_token_id\":5}", HISTORY(3, 1), NOT(5));
 
-  /* the prompt has one id; a start of 2 means that ids after two new ones are penalized */
+  /* the prompt has one id; with a start of 2 the end ids gain once there are more than two new ids */
   EXPECT("{\"exponential_decay_length_penalty\":[2,1.5],\"eos_token_id\":[4,5]}", HISTORY(1, 2, 3, 8), GROW(4, 0.5f),
          GROW(5, 0.5f));
   EXPECT("{\"exponential_decay_length_penalty\":[1,1.5],\"eos_token_id\":4}", HISTORY(1, 2, 3, 8), GROW(4, 1.25f));

@@ -15,7 +15,7 @@ enum { SOURCES = 200, TARGETS = 30 };
 
 static vkf_env env;
 
-/* Returns the id of a token, which is that number without leading zeros. */
+/* A token is its id, without leading zeros. Returns the id, or VKF_NO_TOKEN. */
 static int32_t find(const void *user, const char *piece) {
   char *end = NULL;
   (void)user;

@@ -93,7 +93,7 @@ static void is_computed(const row *expected) {
 }
 
 /* Transformers 5 wrote rope_parameters, and somebody added rope_scaling, as the documentation of version 4 says.
- * rope_scaling takes precedence unless it is empty, and the base of rope_parameters is then ignored. */
+ * If rope_scaling is not empty, it takes precedence and the base of rope_parameters is ignored. */
 static void a_scaling_goes_before_parameters(void **state) {
   (void)state;
 #define BEFORE "{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 100}, \"rope_scaling\": "

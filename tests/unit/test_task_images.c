@@ -84,7 +84,7 @@ static void test_cases(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* Reads the orientation from the first n_bytes of a TIFF header with one entry, which is at offset `at`. */
+/* Reads the orientation from the first n_bytes of a TIFF header that says its one entry is at offset `at`. */
 static int orientation(const char *mark, uint8_t at, uint16_t tag, uint16_t type, uint16_t value, size_t n_bytes) {
   uint8_t tiff[22] = {0};
   const bool is_little = mark[0] == 'I';
