@@ -40,8 +40,8 @@ double vkf_kern_attention_cpu_effort(const vkf_variant *v, const vkf_problem *p,
 
 /* Registers in which every kernel with tiles of rows keeps its place and its range of keys. */
 enum { VKF_ATTENTION_PLACE_REGISTERS = 12 };
-/* Returns the multiply-adds of a lane on a GPU, padding included. rows: queries of all workgroups; beside: what one
- * costs with its loads and shuffles; at_a_time: how many keys a lane works on at once, 1 for most kernels. */
+/* Returns the multiply-adds of a lane on a GPU, padding included. rows: queries of all workgroups; beside: the cost of
+ * the loads and shuffles for a multiply-add; at_a_time: how many keys a lane works on at once, 1 for most kernels. */
 double vkf_kern_attention_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double rows,
                                      double beside, double at_a_time);
 /* Returns the effort, on a CPU driver or a GPU, of a kernel with `queries` queries per workgroup that does not split

@@ -19,7 +19,7 @@ static uint32_t workgroup(const vkf_variant *v) {
   return v->tile.attention.rows / v->tile.attention.lane_rows * v->subgroup;
 }
 
-/* Multiplies f16. The sums have at least float32's precision but may be truncated. */
+/* The factors are f16; sums have at least float32's precision but may be truncated. */
 static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
   (void)p;
   out->x_f16 = true;

@@ -1,8 +1,8 @@
 /* uniform: x and w by address; a lane owns a column of each of its vectors (shaders/matmul_uniform.comp). */
 #include "kern/gemm.h"
 
-/* Doubles larger tiles for up to 16 rows, so that a short sentence's encoder uses the pipelines of its decoder: each
- * takes time at every start. */
+/* Doubles the effort of tiles of over 4 rows if x has at most 16, so that a short sentence's encoder uses the pipelines
+ * of its decoder: each takes time at every start. */
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   return (p->matmul.m <= 16 && v->tile.gemm.tm > 4 ? 2 : 1) * vkf_kern_gemm_cpu_effort(v, p, caps);
 }

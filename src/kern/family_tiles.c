@@ -45,7 +45,7 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
   const double rows = vkf_kern_workgroups(v, p, caps, &own) * v->tile.attention.rows;
   const double beside = 1.0 / v->tile.attention.lane_rows + 1.0 / v->tile.attention.lane_keys +
                         8.0 / v->tile.attention.rows;                                  /* shared memory; the cache */
-  const bool one_sum = v->tile.attention.lane_rows * v->tile.attention.lane_keys == 1; /* each waits for the last */
+  const bool one_sum = v->tile.attention.lane_rows * v->tile.attention.lane_keys == 1; /* which waits for itself */
   return vkf_kern_attention_gpu_effort(v, p, caps, rows, beside, one_sum ? 0.5 : 1);
 }
 

@@ -159,8 +159,8 @@ uint32_t vkf_kern_workgroup(const vkf_variant *variant);
 /* Whether the first of two dispatches writes x, rounded, to the node's scratch memory: if the weight of a matmul is in
  * q8, or if its kernel reads x in fewer bits. */
 bool vkf_kern_rounds_x(const vkf_variant *variant, const vkf_problem *problem);
-/* Returns the number of dispatches, one after the other: the kernel's own, and either one before it that rounds x or
- * one after it that combines partial results. */
+/* Returns the number of dispatches, one after the other: the kernel's own and at most one more, before it to round x or
+ * after it to combine partial results. */
 #define VKF_MAX_STAGES 2
 uint32_t vkf_kern_stages(const vkf_variant *variant, const vkf_problem *problem);
 /* Writes the name of a stage's SPIR-V module for the problem's format, and returns it. Picks the form with loops
