@@ -66,7 +66,7 @@ vkf_status vkf_gpu_device_create(vkf_gpu_instance *instance, size_t index, const
 /* Adopts a device that the caller made and keeps; uses only what `handles` names as enabled. */
 vkf_status vkf_gpu_device_adopt(vkf_env *env, const struct vkf_device_handles *handles,
                                 const vkf_gpu_device_params *params, vkf_gpu_device **out);
-/* Makes a line to a device for another thread: it owns the buffers, blocks and submits that are made with it, and
+/* Makes a line to a device for another thread: buffers, blocks and submits that are made with it belong to it, and
  * failures are recorded in `env`. Its blocks may use buffers of the device. It has the facts that the device has
  * now. */
 vkf_status vkf_gpu_device_branch(vkf_gpu_device *device, vkf_env *env, vkf_gpu_device **out);

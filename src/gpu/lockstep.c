@@ -1,4 +1,4 @@
-/* lockstep: measures threads that wait for each other, as lavapipe's do after each dispatch.
+/* lockstep: times threads that wait for each other, as lavapipe's do after each dispatch.
  *
  * The caller starts a round, and a thread on each core computes for a while, half of them a fifth less. The last one to
  * end wakes the caller, which starts the next round. What a round takes beyond the longest computation is the time that
