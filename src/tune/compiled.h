@@ -12,7 +12,8 @@
 
 #include "tune/tuning.h"
 
-/* Loads the file: pipelines made on t->gpu from now on use it. Does nothing without a cache folder. */
+/* Opens the driver's cache, with the file if there is one, for pipelines made on t->gpu from now on. Does nothing
+ * without a cache folder. */
 void vkf_tune_compiled_open(vkf_tuning *t);
 /* Writes what the driver has compiled since, if it differs from the file. */
 void vkf_tune_compiled_close(vkf_tuning *t);

@@ -29,8 +29,8 @@ typedef vkf_status (*vkf_time_fn)(void *user, uint32_t i, double *ns);
  * back. */
 double vkf_tune_warm_seconds(const vkf_caps *caps);
 /* Runs the contestants whose ns is not NULL in turns, until each has run for `seconds` and at least VKF_TIMES_MIN
- * times. Before that it runs each at least once and for a fifth of that time, and all together for `warm` seconds. None
- * runs more than VKF_TIMES_MAX times. If a contestant is given up, its one run is the result. */
+ * times. Before that it runs each at least once and for a fifth of that time, and all together for `warm` seconds.
+ * Neither part runs one more than VKF_TIMES_MAX times. If a contestant is given up, its one run is the result. */
 vkf_status vkf_tune_times_take(vkf_times *times, uint32_t n, double warm, double seconds, vkf_time_fn run, void *user);
 
 #endif
