@@ -140,7 +140,8 @@
 #define VKF_COLUMNS_AT_ONCE 8
 #define VKF_TOP_K_PIECES_OF_PART 8 /* so that one of a part of 4096 columns is a turn */
 #define VKF_TOP_K_PIECES 16
-/* Partial sums of a row; a workgroup that reduces a row has as many invocations. */
+/* Partial sums of a row; norm, log_softmax and top_k kernels with shared memory, but norm_wide, have as many
+ * invocations. */
 #define VKF_ROW_PARTIALS 64
 /* Vectors of a row that an invocation of norm_wide has registers for, and subgroups of a workgroup. */
 #define VKF_NORM_MAX_VECTORS 8
