@@ -117,7 +117,8 @@ done:
   return st;
 }
 
-/* Returns whether a file begins with an object or a list, and so is JSON. */
+/* Returns whether a file is JSON: it begins with an object or a list. Read as the length of a header, its first bytes
+ * are too large. */
 static bool is_json(const vkf_file_map *map) {
   const char *text = (const char *)map->data;
   size_t at = vkf_json_mark(map->data, map->bytes) != NULL ? 3 : 0;
