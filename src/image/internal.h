@@ -7,7 +7,7 @@
 /* Makes an image with all pixels zero. Refuses sizes of 0 and more than VKF_IMAGE_MAX_PIXELS. */
 vkf_status vkf_image_create(vkf_env *env, const char *source, uint64_t width, uint64_t height, vkf_image *out);
 
-/* Each sets *orientation if the file has EXIF data. */
+/* Each sets *orientation if the file has EXIF data, else leaves it. */
 vkf_status vkf_image_png(vkf_env *env, const char *source, const uint8_t *bytes, size_t n_bytes, vkf_image *out,
                          int *orientation);
 vkf_status vkf_image_jpeg(vkf_env *env, const char *source, const uint8_t *bytes, size_t n_bytes, vkf_image *out,
