@@ -123,7 +123,8 @@ static bool append_replacement(const vkf_text_charsmap *map, vkf_text_string tex
   return true;
 }
 
-/* Looks up each grapheme cluster of up to five bytes as a whole; if the table lacks it, each of its characters. */
+/* Looks up each grapheme cluster of up to five bytes as a whole. If it is longer or not in the table, looks up each
+ * of its characters. */
 void vkf_text_charsmap_apply(const vkf_text_charsmap *map, vkf_text_string text, vkf_text *out) {
   for (size_t start = 0; start < text.size;) {
     size_t end, next;

@@ -1,4 +1,4 @@
-/* legacy_tokens: the special tokens of a folder without a tokenizer.json, and the template with those around a text. */
+/* legacy_tokens: the special tokens of a folder without a tokenizer.json, and the template of those around a text. */
 #include "text/legacy.h"
 
 #include <stdio.h>

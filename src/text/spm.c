@@ -1,8 +1,9 @@
 /* spm: reads a SentencePiece model file.
  *
  * Protobuf's wire format: a message is fields, each a number << 3 | wire type, then a varint (type 0), 8 bytes (1), a
- * length and that many bytes (2) or 4 bytes (5). Unknown fields are skipped; of a repeated field the last one counts.
- * Refuses files that are cut short, groups, and features that would change the result and are not implemented.
+ * length and that many bytes (2) or 4 bytes (5). Unknown fields are skipped. If a field other than pieces occurs more
+ * than once, the last one counts. Refuses files that are cut short, groups, and features that would change the result
+ * and are not implemented.
  */
 #include "text/spm.h"
 
