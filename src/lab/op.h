@@ -35,7 +35,7 @@ typedef struct vkf_op_build {
   vkf_file_value params;
   bool trace;      /* return intermediates, too */
   bool is_decoder; /* decides the names of a block's nodes (op_blocks.c) */
-  bool errors;     /* the inputs are errors of inputs, and tables are their own rounding errors (op_errors.c) */
+  bool errors;     /* the inputs are errors of inputs, tables and constants their own rounding errors (op_errors.c) */
   vkf_arena arena;
   vkf_weight_info weights[VKF_OP_MAX_WEIGHTS];
   vkf_op_weight parts[VKF_OP_MAX_WEIGHTS];
