@@ -18,7 +18,7 @@ typedef struct tool_beam_tree {
 int tool_beam_tree_check(const tool_args *args);
 /* Adds the candidates of a step, as a vkf_beams_fn; user: a tool_beam_tree, zero at first. */
 int tool_beam_tree_add(void *user, size_t row, size_t search, const vkf_beam_candidate *candidates, size_t n);
-/* Takes the ids of the translation from the text's result. */
+/* Copies the ids of the translation from the text's result. */
 int tool_beam_tree_end(tool_beam_tree *tree, const vkf_result *result);
 /* Writes args->beam_tree (path NULL: writes nothing), and finishes the tree. */
 int tool_beam_tree_write(tool_beam_tree *tree, tool_session *session, const char *path);

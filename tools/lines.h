@@ -94,7 +94,7 @@ bool tool_skip_fails(const tool_args *args, vkf_skip_reason reason);
  * message. Close it either way. */
 int tool_lines_open(tool_lines *l, const char *folder);
 int tool_lines_close(tool_lines *l, int exit_code);
-/* Processes every line. Not TOOL_OK, too, if lines were skipped. */
+/* Processes every line. Does not return TOOL_OK if lines were skipped. */
 int tool_lines_run(tool_lines *l);
 /* Returns the rule of --long for the library, which skips what it refuses. */
 vkf_long_rule tool_long_rule(const tool_args *args);

@@ -16,8 +16,8 @@ static bool is_part(const char *name) {
          tool_ends_with(name, ".error");
 }
 
-/* Prints the arrays in the order in which they were computed, with one number for exact values and bounds. TOOL_WRONG
- * if one is over its bound. */
+/* Prints the arrays in the order in which they were computed, each with its err/bound instead of exact values and
+ * bounds. TOOL_WRONG if one is over its bound. */
 static int print_trace(const vkf_result *result) {
   int exit_code = TOOL_OK;
   for (size_t i = 0; i < vkf_result_count(result); i++) {

@@ -67,7 +67,7 @@ typedef struct tool_window {
   int broken;    /* the exit code if the source could not be read to its end; lines before that are processed */
   size_t n_done; /* lines that are done */
   size_t lines;  /* so many lines at the beginning of the source are done */
-  uint64_t hash; /* of the source up to that line */
+  uint64_t hash; /* of these lines */
   tool_counts counts;
   size_t n_steps;                /* of tool_window_step() */
   double start, told;            /* in seconds */
