@@ -40,8 +40,8 @@ struct tool_crew_worker {
 static bool is_small(const char *folder) {
   char path[4200];
   struct stat found;
-  snprintf(path, sizeof path, "%s/model.safetensors",
-           folder); /* a model in shards has no such file, so it counts as large */
+  /* A model in shards has no such file, so it counts as large. */
+  snprintf(path, sizeof path, "%s/model.safetensors", folder);
   return stat(path, &found) == 0 && found.st_size <= SMALL_MODEL;
 }
 

@@ -350,7 +350,8 @@ class _Opened:
 
 
 class _CtrlC:
-    """Notes Ctrl-C during a session's call, stops the call and raises KeyboardInterrupt at its end.
+    """Notes Ctrl-C during a session's call, stops the call and raises KeyboardInterrupt at its end. stop() of the
+    session stops the call, too.
 
     Python would raise it where a callback begins, before any `try` there, and ctypes would lose it. What handlers of
     other signals raise there is kept and raised, too.
@@ -362,6 +363,10 @@ class _CtrlC:
     def __init__(self) -> None:
         self._runs = threading.Lock()
         self._kept: Optional[BaseException] = None
+
+    def stops(self) -> bool:
+        """Returns whether the call that runs is to stop."""
+        return self.came or self.asked
 
     @contextlib.contextmanager
     def during(self) -> Iterator[None]:
@@ -509,7 +514,7 @@ class Session(_Opened):
         self._name = model._name
         self._handle = ctypes.c_void_p()
         self._ctrl_c = ctrl_c = _CtrlC()
-        self._should_stop = c.StopFn(lambda _: ctrl_c.came or ctrl_c.asked)  # kept: the session calls it
+        self._should_stop = c.StopFn(lambda _: ctrl_c.stops())  # kept: the session calls it
         params = c.SessionParams(should_stop=self._should_stop)
         model._context.check(
             _lib.vkf_session_create(model._handle, ctypes.byref(params), ctypes.byref(self._handle))
@@ -630,7 +635,7 @@ class Session(_Opened):
         ctrl_c = self._ctrl_c
 
         def call(_: Any, prompt: int, text: Any, n_bytes: int) -> int:
-            if ctrl_c.came or ctrl_c.asked:
+            if ctrl_c.stops():
                 return 1
             try:
                 ctrl_c.raises = True

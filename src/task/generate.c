@@ -13,7 +13,7 @@ typedef struct generator {
   vkf_generation_config config;
   vkf_generate_arrays in;
   vkf_arena arena;
-  vkf_task_sequence *kept; /* [rows][each]: results */
+  vkf_task_sequence *sequences; /* [rows][each]: results */
   size_t each, n_begun;
   bool has_encoder, is_stopped;
 } generator;
@@ -60,7 +60,7 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
   const int32_t *mask = g->in.mask ? g->in.mask + at : NULL;
   *there = row < g->in.shape[0];
   if (!*there) return VKF_OK;
-  *out = (vkf_request){.user = g->kept + row * g->each,
+  *out = (vkf_request){.user = g->sequences + row * g->each,
                        .number = row,
                        .input = {.n_prompt = prompt_of(g), .line = p->lines ? p->lines[row] : row + p->first_line}};
   if (g->has_encoder) {
@@ -136,8 +136,8 @@ static vkf_status run(generator *g) {
 static vkf_status add_results(const generator *g, vkf_result *result) {
   const size_t rows = g->in.shape[0] * g->each;
   const uint32_t n_vocab = vkf_model_net_info(g->session->model->net)->target_vocab;
-  for (size_t i = g->n_begun * g->each; i < rows; i++) g->kept[i].score = NAN;
-  return vkf_task_sequences_add(g->kept, rows, vkf_decode_search_fill(&g->config),
+  for (size_t i = g->n_begun * g->each; i < rows; i++) g->sequences[i].score = NAN;
+  return vkf_task_sequences_add(g->sequences, rows, vkf_decode_search_fill(&g->config),
                                 g->config.num_beams > 1 || g->params.scores, VKF_MIN(g->params.top_logprobs, n_vocab),
                                 result);
 }
@@ -157,8 +157,8 @@ vkf_status vkf_task_generate(vkf_session *session, const vkf_array *inputs, size
   g.each = VKF_MAX(g.config.num_return_sequences, 1);
   VKF_TRY(vkf_task_generate_arrays_init(session, &g.config, inputs, n_inputs, &g.in));
   VKF_TRY(check_input(&g));
-  g.kept = vkf_arena_alloc(&g.arena, g.in.shape[0] * g.each, sizeof *g.kept);
-  if (!g.kept) VKF_TRY(VKF_ERROR_MEMORY);
+  g.sequences = vkf_arena_alloc(&g.arena, g.in.shape[0] * g.each, sizeof *g.sequences);
+  if (!g.sequences) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(run(&g));
   VKF_TRY(vkf_engine_result_create(session->env, out));
   VKF_TRY(add_results(&g, *out));
