@@ -27,7 +27,8 @@ vkf_status vkf_model_find_tokens(vkf_net *net, vkf_file_value config, int32_t us
 /* ---- encoders with the names of BERT ----------------------------------------------------------------------------- */
 
 vkf_status vkf_model_claim_bert_embeddings(vkf_net *net, vkf_file_value config, const char *prefix, uint32_t width,
-                                           const vkf_model_encoder_heads *heads, vkf_model_stack *stack) {
+                                           bool has_types, const vkf_model_encoder_heads *heads,
+                                           vkf_model_stack *stack) {
   vkf_arena *arena = &net->arena;
   const char *words = vkf_arena_printf(arena, "%sword_embeddings.weight", prefix);
   const char *positions = vkf_arena_printf(arena, "%sposition_embeddings.weight", prefix);
@@ -36,12 +37,13 @@ vkf_status vkf_model_claim_bert_embeddings(vkf_net *net, vkf_file_value config, 
   if (words == NULL || positions == NULL || types == NULL || norm == NULL) return VKF_ERROR_MEMORY;
   VKF_CALL(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
   VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &stack->n_positions));
-  VKF_CALL(vkf_model_find_size(net, config, "type_vocab_size", 2, &stack->n_types));
+  if (has_types) VKF_CALL(vkf_model_find_size(net, config, "type_vocab_size", 2, &stack->n_types));
   VKF_CALL(vkf_model_claim_words(net, config, words, width, heads));
   VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, positions, stack->n_positions, width, "positions.weight",
                                 &stack->position_table));
-  VKF_CALL(
-      vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, types, stack->n_types, width, "types.weight", &stack->type_table));
+  if (has_types)
+    VKF_CALL(
+        vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, types, stack->n_types, width, "types.weight", &stack->type_table));
   VKF_CALL(vkf_model_add_norm(net, norm, width, "embed.norm", &stack->embed_norm));
   stack->positions = VKF_POSITION_LEARNED;
   stack->embed_scale = 1;

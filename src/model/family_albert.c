@@ -45,7 +45,7 @@ vkf_status vkf_model_map_albert(vkf_net *net, vkf_file_value config) {
   VKF_CALL(vkf_model_find_tokens(net, config, -1));
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
   VKF_CALL(vkf_model_find_size(net, config, "embedding_size", 128, &width));
-  VKF_CALL(vkf_model_claim_bert_embeddings(net, config, "albert.embeddings.", width, &heads, stack));
+  VKF_CALL(vkf_model_claim_bert_embeddings(net, config, "albert.embeddings.", width, true, &heads, stack));
   VKF_CALL(vkf_model_add_linear(net, "albert.encoder.embedding_hidden_mapping_in.", net->info.d_model, width, true,
                                 "embed.in", &stack->embed_in));
   VKF_CALL(vkf_model_claim_stack(net, stack, &names));

@@ -36,20 +36,12 @@ vkf_status vkf_model_map_distilbert(vkf_net *net, vkf_file_value config) {
   VKF_CALL(vkf_model_get_size(net, config, "n_layers", &stack->n_layers));
   VKF_CALL(vkf_model_get_size(net, config, "n_heads", &stack->n_heads));
   VKF_CALL(vkf_model_get_size(net, config, "hidden_dim", &stack->d_ff));
-  VKF_CALL(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
-  VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &stack->n_positions));
   VKF_CALL(vkf_model_split_heads(net, stack, "n_heads"));
   VKF_CALL(vkf_model_find_activation(net, config, "activation", "gelu", &stack->activation));
   VKF_CALL(vkf_model_find_tokens(net, config, -1));
   stack->norm_eps = 1e-12f;
-  stack->embed_scale = 1;
-  stack->positions = VKF_POSITION_LEARNED;
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
-  net->info.max_positions = stack->n_positions;
-  VKF_CALL(vkf_model_claim_words(net, config, "distilbert.embeddings.word_embeddings.weight", width, &heads));
-  VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "distilbert.embeddings.position_embeddings.weight",
-                                stack->n_positions, width, "positions.weight", &stack->position_table));
-  VKF_CALL(vkf_model_add_norm(net, "distilbert.embeddings.LayerNorm.", width, "embed.norm", &stack->embed_norm));
+  VKF_CALL(vkf_model_claim_bert_embeddings(net, config, "distilbert.embeddings.", width, false, &heads, stack));
   VKF_CALL(vkf_model_claim_stack(net, stack, &names));
   return vkf_model_claim_encoder_head(net, config, &heads);
 }

@@ -45,7 +45,7 @@ typedef struct vkf_model_layer {
 typedef enum vkf_model_position_ids {
   VKF_POSITION_IDS_ALL,      /* all count, from 0; generation feeds no masked ones */
   VKF_POSITION_IDS_UNMASKED, /* the unmasked ones count, from 0; masked: -1 */
-  VKF_POSITION_IDS_NON_PADS  /* those count whose ids are not pads, from 1; pads: 0 */
+  VKF_POSITION_IDS_NON_PADS  /* those count whose ids are not the offset, which is the pad, from 1; pads: 0 */
 } vkf_model_position_ids;
 
 /* Rotary positions (Su et al. 2021). See rotary.c. */
@@ -171,6 +171,7 @@ struct vkf_net {
   X("marian", bart)             \
   X("mbart", bart)              \
   X("mistral", llama)           \
+  X("mpnet", mpnet)             \
   X("mt5", t5)                  \
   X("olmo", llama)              \
   X("opt", opt)                 \
@@ -362,9 +363,11 @@ typedef struct vkf_model_encoder_heads {
 /* Claims the table of an encoder's words, which may be stored under the head's name alone if the two are tied. */
 vkf_status vkf_model_claim_words(vkf_net *net, vkf_file_value config, const char *table, uint32_t width,
                                  const vkf_model_encoder_heads *names);
-/* Claims words, learned positions, token types and their norm, as BERT has them. prefix: of the tensors. */
+/* Claims words, learned positions, token types (if it has any) and their norm, as BERT has them. prefix: of the
+ * tensors. */
 vkf_status vkf_model_claim_bert_embeddings(vkf_net *net, vkf_file_value config, const char *prefix, uint32_t width,
-                                           const vkf_model_encoder_heads *heads, vkf_model_stack *stack);
+                                           bool has_types, const vkf_model_encoder_heads *heads,
+                                           vkf_model_stack *stack);
 /* Claims the head that `architectures` names; none if the folder has only the weights of the base model. */
 vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, const vkf_model_encoder_heads *names);
 

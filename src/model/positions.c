@@ -22,15 +22,15 @@ void vkf_model_sinusoids(vkf_model_position_kind kind, uint32_t n, uint32_t widt
 }
 
 /* Returns the number of token t in its row, by the stack's rule; `past` tokens are cached. */
-static int64_t number(const vkf_net *net, const vkf_model_stack *stack, const vkf_model_tokens *tokens, size_t row,
-                      uint32_t t) {
+static int64_t number(const vkf_model_stack *stack, const vkf_model_tokens *tokens, size_t row, uint32_t t) {
   const int32_t *mask = tokens->mask != NULL ? tokens->mask + row * tokens->mask_stride : NULL;
   const int32_t *ids = tokens->ids != NULL ? tokens->ids + row * tokens->length : NULL; /* NULL for images */
   int64_t n = (int64_t)tokens->past + t;
   if (stack->position_ids == VKF_POSITION_IDS_NON_PADS) {
-    if (ids[t] == net->info.pad_id) return 0;
+    const int32_t pad = (int32_t)stack->position_offset;
+    if (ids[t] == pad) return 0;
     n = tokens->past;
-    for (uint32_t i = 0; i <= t; i++) n += ids[i] != net->info.pad_id;
+    for (uint32_t i = 0; i <= t; i++) n += ids[i] != pad;
   } else if (mask != NULL && stack->position_ids == VKF_POSITION_IDS_UNMASKED) {
     uint32_t last = tokens->past + t;
     if (mask[last] == 0) return -1;
@@ -44,5 +44,5 @@ void vkf_model_positions(const vkf_net *net, const vkf_model_tokens *tokens, int
   const vkf_model_stack *stack = tokens->stage == VKF_STAGE_DECODE ? &net->decoder : &net->encoder;
   for (size_t r = 0; r < tokens->rows; r++)
     for (uint32_t t = 0; t < tokens->length; t++)
-      *out++ = (int32_t)VKF_MAX(number(net, stack, tokens, r, t) + (int64_t)stack->position_offset, 0);
+      *out++ = (int32_t)VKF_MAX(number(stack, tokens, r, t) + (int64_t)stack->position_offset, 0);
 }

@@ -268,21 +268,25 @@ static void test_translation(void **state) {
 }
 
 /* Models whose scores have special rules: query heads that share a key head, heads with norms and rotary positions, a
- * window, a scale that is no root, layers that share their weights. */
+ * window, a scale that is no root, layers that share their weights, a bias by distance that is added to scaled scores.
+ */
 static void test_rules(void **state) {
   (void)state;
-  static const char *const names[] = {"llama", "mistral-sliding", "qwen3", "gpt-neox", "albert"};
+  static const char *const names[] = {"llama", "mistral-sliding", "qwen3", "gpt-neox", "albert", "mpnet"};
   static const char *const unknown[] = {"0 <unk>"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    const bool has_bias = strcmp(names[i], "mpnet") == 0;
     setenv("N", names[i], 1);
-    must_print("cp -r $G/$N $T && chmod -R u+w $T/$N", "");
-    write_tokenizer(names[i], 120, unknown, 1, NULL, NULL);
+    setenv("F", has_bias ? "families/mpnet" : names[i], 1);
+    must_print("cp -r $G/$F $T && chmod -R u+w $T/$N", "");
+    write_tokenizer(names[i], has_bias ? 90 : 120, unknown, 1, NULL, NULL);
     must_print(
         "text='w5 w6 w7 w8 w9 w5 w10 w11 w12 w13'; "
         "$V run $T/$N --text \"$text\" --output-attentions --output-projections -o $RUN && "
         "$V attention $T/$N \"$text\" --scores -o $T/page.html",
         "");
-    const size_t n_cut = must_explain("self", "attentions", "projections", "projections", NULL);
+    const size_t n_cut =
+        must_explain("self", "attentions", "projections", "projections", has_bias ? "position_bias" : NULL);
     assert_int_equal(n_cut > 0, strcmp(names[i], "mistral-sliding") == 0);
   }
 }

@@ -76,6 +76,9 @@ CASES = [
     ("marian", "MarianMTModel", dict(PAIR, pad_token_id=39, eos_token_id=0)),  # the class's are of 58101 words
     ("mbart", "MBartForConditionalGeneration", PAIR),
     ("mistral", "MistralForCausalLM", WIDE),
+    ("mpnet", "MPNetModel", BERT), ("mpnet", "MPNetForMaskedLM", BERT),
+    ("mpnet", "MPNetForSequenceClassification", BERT), ("mpnet", "MPNetForTokenClassification", BERT),
+    ("mpnet", "MPNetForQuestionAnswering", dict(BERT, relative_attention_num_buckets=40)),
     ("mt5", "MT5ForConditionalGeneration", T5),
     ("olmo", "OlmoForCausalLM", WIDE), ("olmo", "OlmoForCausalLM", dict(WIDE, attention_bias=True)),
     ("opt", "OPTForCausalLM", OPT), ("opt", "OPTForCausalLM", dict(OPT, do_layer_norm_before=False)),
@@ -103,6 +106,7 @@ CASES = [
     ("bert", "BertForMaskedLM", dict(BERT, tie_word_embeddings=False)),
     ("distilbert", "DistilBertForMaskedLM", dict(DISTIL, tie_word_embeddings=False)),
     ("marian", "MarianMTModel", dict(PAIR, pad_token_id=39, eos_token_id=0, tie_word_embeddings=False)),
+    ("mpnet", "MPNetForMaskedLM", dict(BERT, tie_word_embeddings=False)),
 ]
 LEFT_OUT = ("architectures", "id2label", "label2id", "transformers_version", "problem_type", "_name_or_path")
 

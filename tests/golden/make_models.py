@@ -21,6 +21,8 @@ T5 = dict(d_model=24, d_kv=10, d_ff=36, num_layers=2, num_heads=3,
           relative_attention_num_buckets=8, relative_attention_max_distance=10)
 LLAMA = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=40,
              max_position_embeddings=64, vocab_size=90)
+BERT = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40, vocab_size=90,
+            max_position_embeddings=40)
 MODELS = {  # model_type, class, keys of the configuration
     "pegasus": ("pegasus", "PegasusForConditionalGeneration", dict(PAIR, vocab_size=90, scale_embedding=True,
                                                                   activation_function="relu")),
@@ -36,9 +38,11 @@ MODELS = {  # model_type, class, keys of the configuration
                                                       original_max_position_embeddings=32, rope_parameters=dict(
                                                           rope_type="longrope", rope_theta=10000.0,
                                                           short_factor=[1.0, 1.1, 1.5], long_factor=[1.0, 2.0, 9.0]))),
-    "bert-question-answering": ("bert", "BertForQuestionAnswering", dict(
-        hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40, vocab_size=90,
-        max_position_embeddings=40)),
+    "bert-question-answering": ("bert", "BertForQuestionAnswering", BERT),
+    "mpnet": ("mpnet", "MPNetForMaskedLM", BERT),
+    "mpnet-pooled": ("mpnet", "MPNetModel", dict(BERT, num_hidden_layers=1, relative_attention_num_buckets=34)),
+    "mpnet-sequence-classification": ("mpnet", "MPNetForSequenceClassification", dict(
+        BERT, num_hidden_layers=1, num_attention_heads=1, hidden_act="relu", num_labels=3)),
     "bart-sequence-classification": ("bart", "BartForSequenceClassification", dict(PAIR, vocab_size=90)),
     "gpt2-sequence-classification": ("gpt2", "GPT2ForSequenceClassification", dict(
         n_embd=24, n_layer=2, n_head=3, n_inner=40, n_positions=80, vocab_size=100, pad_token_id=0,
@@ -69,7 +73,7 @@ def randomize(model):
         elif "embed" not in name and "relative" not in name:
             is_score = re.search(r"\b(q|k|qkv)(_proj)?\.weight", name)
             x *= (1.4 if is_score else 2) / p.shape[1] ** 0.5
-            x *= 0.35 if ".q." in name else 1  # T5, whose scores are not scaled
+            x *= 0.35 if "Attention.q." in name else 1  # T5, whose scores are not scaled
         p.data.copy_(x)
 
 
@@ -133,7 +137,7 @@ def make(folder, model_type, name, keys, change=None):
         if change:
             change(model)
         model.set_attn_implementation("eager")
-        two, generates = config.is_encoder_decoder and "EncoderModel" not in name, hasattr(model, "lm_head")
+        two, generates = config.is_encoder_decoder and "EncoderModel" not in name, model.can_generate()
         inputs = inputs_of(config, two, generates and not two, name.endswith("ForSequenceClassification"))
         end = end_of(model, inputs, config.pad_token_id) if generates else None
         if not generates or end is not None:

@@ -38,6 +38,9 @@ static const char *const goldens[] = {"albert",
                                       "families/blenderbot",
                                       "families/gemma",
                                       "families/gpt2-sequence-classification",
+                                      "families/mpnet",
+                                      "families/mpnet-pooled",
+                                      "families/mpnet-sequence-classification",
                                       "families/olmo",
                                       "families/pegasus",
                                       "families/phi3",
@@ -162,6 +165,7 @@ static void add_twice(tensors *t) {
       {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", "cls.predictions.bias"},
       {"cls.predictions.decoder.bias", "cls.predictions.bias", "cls.predictions.bias"},
       {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight", "lm_head.bias"},
+      {"lm_head.decoder.weight", "mpnet.embeddings.word_embeddings.weight", "lm_head.bias"},
       {"lm_head.decoder.bias", "lm_head.bias", "lm_head.bias"},
       {"vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight", "vocab_projector.bias"},
       {"predictions.decoder.weight", "albert.embeddings.word_embeddings.weight", "predictions.bias"},
@@ -183,6 +187,7 @@ static void move_tied(tensors *t) {
   } encoders[] = {
       {"bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight", "cls.predictions.bias"},
       {"roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight", "lm_head.bias"},
+      {"mpnet.embeddings.word_embeddings.weight", "lm_head.decoder.weight", "lm_head.bias"},
       {"distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight", "vocab_projector.bias"},
       {"albert.embeddings.word_embeddings.weight", "predictions.decoder.weight", "predictions.bias"},
   };
@@ -207,8 +212,8 @@ static void add_buffers(tensors *t) {
 }
 
 static void rename_one(char name[160], const form *f) {
-  static const char *const bases[] = {"model.",  "bert.",        "roberta.",  "distilbert.",
-                                      "albert.", "transformer.", "gpt_neox.", "vit."};
+  static const char *const bases[] = {"model.",       "bert.",     "roberta.", "distilbert.", "albert.",
+                                      "transformer.", "gpt_neox.", "vit.",     "mpnet."};
   static const char *const norms[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
   for (size_t i = 0; i < VKF_COUNT(bases) && f->no_base; i++) {
     size_t length = strlen(bases[i]);
@@ -521,6 +526,7 @@ static void positions_by_family(void **state) {
   decode.mask_stride = 4;
   expect_positions("bert", &encode, (int32_t[]){0, 1, 2, 3});
   expect_positions("roberta", &encode, (int32_t[]){1, 2, 1, 3}); /* 1 is the pad */
+  expect_positions("families/mpnet", &encode, (int32_t[]){1, 2, 1, 3});
   expect_positions("bart", &encode, (int32_t[]){2, 3, 4, 5});
   expect_positions("families/plbart", &encode, (int32_t[]){2, 3, 4, 5});
   expect_positions("families/blenderbot", &encode, (int32_t[]){0, 1, 2, 3});
@@ -712,6 +718,7 @@ static void heads_that_are_none(void **state) {
               {"bert", "cls.", "BertForMaskedLM", "BertModel", true},
               {"bert-model-pooled", NULL, "BertForPreTraining", "BertModel", false},
               {"roberta", "lm_head.", "RobertaForMaskedLM", "RobertaModel", false},
+              {"families/mpnet", "lm_head.", "MPNetForMaskedLM", "MPNetModel", false},
               {"distilbert", "vocab_", "DistilBertForMaskedLM", "DistilBertModel", false},
               {"albert", "predictions.", "AlbertForMaskedLM", "AlbertModel", false},
               {"llama", "lm_head.", "LlamaForCausalLM", "LlamaModel", false},
@@ -744,7 +751,8 @@ static void heads_that_are_none(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* The head of a masked language model has GELU in RoBERTa, and the activation of the layers in other families. */
+/* The head of a masked language model has GELU in RoBERTa and MPNet, and the activation of the layers in other
+ * families. */
 static void activation_of_the_head(void **state) {
   (void)state;
   static const struct {
@@ -752,7 +760,7 @@ static void activation_of_the_head(void **state) {
     vkf_activation head;
   } rows[] = {{"roberta", VKF_ACT_GELU},
               {"camembert", VKF_ACT_GELU},
-
+              {"families/mpnet", VKF_ACT_GELU},
               {"bert", VKF_ACT_RELU},
               {"albert", VKF_ACT_RELU}};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
@@ -829,6 +837,7 @@ static void options_are_refused_by_name(void **state) {
   refused("bert", NULL, "is_decoder", "true", "is_decoder");
   refused("bert", NULL, "add_cross_attention", "true", "add_cross_attention");
   refused("bert", NULL, "position_embedding_type", "\"relative_key\"", "position_embedding_type \"relative_key\"");
+  refused("families/mpnet", NULL, "architectures", "[\"MPNetForMultipleChoice\"]", "MPNetForMultipleChoice");
   refused("gpt2", NULL, "add_cross_attention", "true", "add_cross_attention");
   refused("t5", NULL, "feed_forward_proj", "\"gated-elu\"", "feed_forward_proj \"gated-elu\"");
   refused("vit", NULL, "pooler_act", "\"mish\"", "as pooler_act, found \"mish\"");

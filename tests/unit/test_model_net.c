@@ -346,6 +346,7 @@ static void no_allocation_is_missed(void **state) {
                          GOLDEN "distilbert",
                          GOLDEN "families/bart-sequence-classification",
                          GOLDEN "families/gpt2-sequence-classification",
+                         GOLDEN "families/mpnet",
                          GOLDEN "gpt-neox",
                          GOLDEN "gpt2",
                          GOLDEN "llama-yarn",
