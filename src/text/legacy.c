@@ -13,6 +13,8 @@
   { "[UNK]", NULL, NULL, "[SEP]", "[PAD]", "[CLS]", "[MASK]" }
 #define ROBERTA_TOKENS \
   { "<unk>", "<s>", "</s>", "</s>", "<pad>", "<s>", "<mask>" }
+#define MPNET_TOKENS \
+  { "[UNK]", "<s>", "</s>", "</s>", "<pad>", "<s>", "<mask>" }
 #define T5_TOKENS \
   { "<unk>", NULL, "</s>", NULL, "<pad>" }
 #define PEGASUS_TOKENS \
@@ -21,6 +23,7 @@
 static const vkf_text_legacy_class CLASSES[] = {
     {"Bert", "bert", VKF_LEGACY_WORDPIECE, BERT_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"DistilBert", "distilbert", VKF_LEGACY_WORDPIECE, BERT_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
+    {"MPNet", "mpnet", VKF_LEGACY_WORDPIECE, MPNET_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"Roberta", "roberta", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"Bart", "bart", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"Blenderbot", "blenderbot", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, -1, VKF_LEGACY_EOS},

@@ -132,16 +132,18 @@ static vkf_status append_text(vkf_text_legacy *o, json_t *form, const char *name
   return json_array_append_new(form, piece) == 0 ? VKF_OK : vkf_text_legacy_no_memory(o);
 }
 
-/* Makes the form for two texts: [CLS] A [SEP] B [SEP] of BERT, <s> A </s></s> B </s> of RoBERTa, A B </s> of Pegasus,
- * else each text with what is around one. */
+/* Makes the form for two texts: [CLS] A [SEP] B [SEP] of BERT, <s> A </s></s> B </s> of RoBERTa and MPNet, A B </s> of
+ * Pegasus, else each text with what is around one. */
 static vkf_status append_pair(vkf_text_legacy *o, json_t *pair, json_t *ids, int before, int after) {
-  const bool is_bert = o->row->form == VKF_LEGACY_WORDPIECE, is_roberta = !is_bert && before == VKF_LEGACY_CLS;
+  const bool has_words = o->row->form == VKF_LEGACY_WORDPIECE,
+             is_bert = has_words && strcmp(o->row->class_name, "MPNet") != 0,
+             is_roberta = !is_bert && before == VKF_LEGACY_CLS;
   const int between = is_bert ? -1 : is_roberta ? after : before;
-  const int type = is_bert || before == VKF_LEGACY_BOS || after < 0; /* those of T5 and Marian are all 0 */
+  const int type = has_words || before == VKF_LEGACY_BOS || after < 0; /* those of T5 and Marian are all 0 */
   VKF_CALL(append_token(o, pair, ids, before, 0));
   VKF_CALL(append_text(o, pair, "A", 0));
   if (o->row->form != VKF_LEGACY_PEGASUS) VKF_CALL(append_token(o, pair, ids, after, 0));
-  VKF_CALL(append_token(o, pair, ids, between, type));
+  VKF_CALL(append_token(o, pair, ids, between, is_roberta ? 0 : type));
   VKF_CALL(append_text(o, pair, "B", type));
   return append_token(o, pair, ids, after, type);
 }

@@ -211,6 +211,19 @@ static void pairs_of_texts(void **state) {
   assert_pair(&files, "ab", "a", "1 3 6 1 7", "0 0 0 1 1");
 }
 
+/* MPNet has the words of BERT and the special tokens of RoBERTa. The ids are those of transformers 5.12. */
+static void mpnet(void **state) {
+  (void)state;
+  vkf_text_files files = {.words = file_of("<s>\n<pad>\n</s>\n<unk>\n[PAD]\n[UNK]\nab\n##b\n<mask>\n", "vocab.txt"),
+                          .config = file_of("{\"model_type\":\"mpnet\"}", "config.json")};
+  assert_round(&files, "ABB <mask>  q", "0 6 7 8 5 2", "abb");
+  assert_pair(&files, "ab", "abb", "0 6 2 2 6 7 2", "0 0 0 0 1 1 1");
+  files.config = (vkf_text_file){0};
+  files.tokenizer_config =
+      file_of("{\"tokenizer_class\":\"MPNetTokenizerFast\",\"do_lower_case\":false}", "tokenizer_config.json");
+  assert_round(&files, "ab AB", "0 6 5 2", "ab");
+}
+
 static void assert_refused(const vkf_text_files *files, vkf_status want, const char *words) {
   vkf_env env;
   vkf_env_init(&env, NULL);
@@ -419,6 +432,7 @@ int main(void) {
       cmocka_unit_test(byte_level_and_wordpiece),
       cmocka_unit_test(pairs_of_texts),
       cmocka_unit_test(defaults),
+      cmocka_unit_test(mpnet),
       cmocka_unit_test(pegasus),
       cmocka_unit_test(pieces_are_bytes),
       cmocka_unit_test(refused_by_name),
