@@ -17,7 +17,7 @@ vkf_status vkf_file_place_of_path(vkf_arena *arena, const char *path, vkf_file_s
 /* model.safetensors.index.json: which tensor is in which file. */
 typedef struct vkf_file_index {
   vkf_arena arena;
-  const char **files; /* [n_files] in the index's folder, each once, in the order of first mention */
+  const char **files; /* [n_files] in the index's folder or below it, each once, in the order of first mention */
   size_t n_files;
   const char **names; /* [n_names] */
   size_t *file_of;    /* [n_names] index into files */

@@ -3,8 +3,8 @@
  * Format: 8 bytes header length (little-endian), that many bytes of JSON {name: {dtype, shape, data_offsets}}, then the
  * data (github.com/huggingface/safetensors). Everything is validated when the file is opened. Refuses headers over
  * 100 MB, offsets that are outside the data or do not fit the shape, tensors that overlap or leave gaps, duplicate
- * names (also across shards), and an index that disagrees with its shards. Invariant: a tensor that can be found can be
- * read.
+ * names, tensors that differ between two shards, and an index with a tensor that no shard has. Invariant: a tensor that
+ * can be found can be read.
  */
 #ifndef VKF_FILE_SAFETENSORS_H
 #define VKF_FILE_SAFETENSORS_H

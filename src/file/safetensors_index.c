@@ -1,6 +1,6 @@
 /* safetensors_index: finds the file that has the tensors, and reads the index of a sharded model.
  *
- * Refuses shard names that are more than a file name, so an index never reaches outside its folder.
+ * Refuses shard names that lead out of its folder. Subfolders may hold shards.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <string.h>
@@ -56,6 +56,16 @@ static size_t file_index(vkf_file_index *index, const char *shard) {
   return i;
 }
 
+/* Returns whether a shard's name is none, begins at the root, or has "..". A backslash separates folders on Windows. */
+static bool leads_out(const char *shard) {
+  if (shard[0] == '\0' || shard[0] == '/' || strchr(shard, '\\') != NULL) return true;
+  for (const char *part = shard; part != NULL; part = strchr(part, '/')) {
+    part += *part == '/';
+    if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0')) return true;
+  }
+  return false;
+}
+
 vkf_status vkf_file_index_read(vkf_env *env, const vkf_file_source *source, const char *file, vkf_file_index *out) {
   vkf_status st = VKF_OK;
   vkf_file_json *document = NULL;
@@ -75,8 +85,9 @@ vkf_status vkf_file_index_read(vkf_env *env, const vkf_file_source *source, cons
     out->names[i] = vkf_arena_strdup(&out->arena, vkf_file_json_key(map, i));
     if (out->names[i] == NULL) VKF_TRY(VKF_ERROR_MEMORY);
     VKF_TRY(vkf_file_json_get_string(map, out->names[i], &shard));
-    if (shard[0] == '\0' || strpbrk(shard, "/\\") != NULL || strcmp(shard, "..") == 0)
-      VKF_FAIL(env, VKF_ERROR_FORMAT, "%s: tensor \"%s\": expected the name of a file in the same folder, found \"%s\"",
+    if (leads_out(shard))
+      VKF_FAIL(env, VKF_ERROR_FORMAT,
+               "%s: tensor \"%s\": expected the name of a file in the same folder or below it, found \"%s\"",
                vkf_file_source_path(source, &out->arena, file), out->names[i], shard);
     shard = vkf_arena_strdup(&out->arena, shard);
     if (shard == NULL) VKF_TRY(VKF_ERROR_MEMORY);
