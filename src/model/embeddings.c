@@ -99,30 +99,36 @@ static vkf_status find_tables(vkf_net *net, vkf_file_value config, const char *o
   return VKF_OK;
 }
 
-static uint32_t use_of_table(const vkf_net *net, const char *const of[N_TABLES], const char *tensor) {
-  return VKF_WEIGHT_TABLE | (net->info.has_head && of[OF_HEAD] == tensor ? VKF_WEIGHT_MATMUL : 0);
+static uint32_t use_of_table(const vkf_net *net, const vkf_model_tables *of, const char *tensor) {
+  return VKF_WEIGHT_TABLE | (net->info.has_head && of->head == tensor ? VKF_WEIGHT_MATMUL : 0);
+}
+
+vkf_status vkf_model_claim_tables(vkf_net *net, const vkf_model_tables *of) {
+  vkf_model_stack *encoder = &net->encoder, *decoder = &net->decoder;
+  const uint32_t width = net->info.d_model;
+  const bool is_one = of->encoder == of->decoder;
+  VKF_CALL(vkf_model_add_matrix(net, use_of_table(net, of, of->encoder), of->encoder, encoder->vocab, width,
+                                is_one ? "embed.weight" : "encoder.embed.weight", &encoder->table));
+  decoder->table = encoder->table;
+  if (!is_one)
+    VKF_CALL(vkf_model_add_matrix(net, use_of_table(net, of, of->decoder), of->decoder, decoder->vocab, width,
+                                  "decoder.embed.weight", &decoder->table));
+  net->head.out.weight = of->head == of->encoder ? encoder->table : decoder->table;
+  if (net->info.has_head && of->head != of->encoder && of->head != of->decoder)
+    return vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, of->head, decoder->vocab, width, "head.weight",
+                                &net->head.out.weight);
+  vkf_model_mark_known(net, TABLES[OF_HEAD]);
+  return VKF_OK;
 }
 
 static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config, bool has_logits_bias) {
   const char *of[N_TABLES];
-  vkf_model_stack *encoder = &net->encoder, *decoder = &net->decoder;
-  const uint32_t width = net->info.d_model;
+  const vkf_model_stack *decoder = &net->decoder;
   bool is_shared = true;
   VKF_CALL(find_tables(net, config, of, &is_shared));
-  const bool is_one = of[OF_ENCODER] == of[OF_DECODER];
-  VKF_CALL(vkf_model_add_matrix(net, use_of_table(net, of, of[OF_ENCODER]), of[OF_ENCODER], encoder->vocab, width,
-                                is_one ? "embed.weight" : "encoder.embed.weight", &encoder->table));
-  decoder->table = encoder->table;
-  if (!is_one)
-    VKF_CALL(vkf_model_add_matrix(net, use_of_table(net, of, of[OF_DECODER]), of[OF_DECODER], decoder->vocab, width,
-                                  "decoder.embed.weight", &decoder->table));
+  const vkf_model_tables read = {.encoder = of[OF_ENCODER], .decoder = of[OF_DECODER], .head = of[OF_HEAD]};
+  VKF_CALL(vkf_model_claim_tables(net, &read));
   for (size_t i = 0; i < OF_HEAD && is_shared; i++) VKF_CALL(vkf_model_mark_same(net, TABLES[i], of[i]));
-  net->head.out.weight = of[OF_HEAD] == of[OF_ENCODER] ? encoder->table : decoder->table;
-  if (!net->info.has_head || of[OF_HEAD] == of[OF_ENCODER] || of[OF_HEAD] == of[OF_DECODER])
-    vkf_model_mark_known(net, TABLES[OF_HEAD]);
-  else
-    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, of[OF_HEAD], decoder->vocab, width, "head.weight",
-                                  &net->head.out.weight));
   if (vkf_model_has_tensor(net, "final_logits_bias", has_logits_bias)) {
     vkf_model_source bias = {.tensor = "final_logits_bias",
                              .rows = decoder->vocab,

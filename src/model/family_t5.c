@@ -77,19 +77,38 @@ static vkf_status numbers(vkf_net *net, vkf_file_value config, vkf_model_stack *
   return VKF_OK;
 }
 
+enum { SHARED, OF_ENCODER, OF_DECODER, OF_HEAD, N_TABLES };
+static const char *const TABLES[N_TABLES] = {"shared.weight", "encoder.embed_tokens.weight",
+                                             "decoder.embed_tokens.weight", "lm_head.weight"};
+
+/* Returns the tensor of table i: its own, if it is stored with other numbers than the shared one. */
+static const char *own_or(const vkf_net *net, int i, const char *shared) {
+  return vkf_model_differ(net, TABLES[i], shared) ? TABLES[i] : shared;
+}
+
+/* Finds the tensor of each table, as transformers 5 does. If no shared one is stored, the first of the others takes its
+ * place; in T5 the head's is before them. */
+static vkf_model_tables find_tables(const vkf_net *net, bool is_tied) {
+  const bool has_head = net->info.has_head;
+  const char *const of_t5[] = {TABLES[SHARED], TABLES[OF_HEAD], TABLES[OF_ENCODER], TABLES[OF_DECODER]};
+  const char *shared = has_head && strcmp(net->info.family, "t5") == 0
+                           ? vkf_model_first_of(net, of_t5, VKF_COUNT(of_t5))
+                           : vkf_model_first_of(net, TABLES, has_head ? N_TABLES : OF_HEAD);
+  return (vkf_model_tables){.encoder = own_or(net, OF_ENCODER, shared),
+                            .decoder = own_or(net, OF_DECODER, shared),
+                            .head = is_tied ? own_or(net, OF_HEAD, shared) : TABLES[OF_HEAD]};
+}
+
 static vkf_status embeddings(vkf_net *net, vkf_file_value config) {
-  static const char *const names[] = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
   bool is_tied = true, is_scaled = true;
-  vkf_model_stack *encoder = &net->encoder;
   VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
   is_scaled = is_tied;
   if (strcmp(net->info.family, "t5") == 0)
     VKF_CALL(vkf_file_json_find_bool(config, "scale_decoder_outputs", is_tied, &is_scaled));
   if (strcmp(net->info.family, "mt5") == 0) is_scaled = false; /* its states go to the head as they are, always */
-  const char *table = vkf_model_first_of(net, names, VKF_COUNT(names));
-  VKF_CALL(vkf_model_claim_language_model(net, config, encoder, table, net->info.d_model, true, "lm_head.weight"));
-  for (size_t i = 0; i < VKF_COUNT(names); i++) VKF_CALL(vkf_model_mark_same(net, names[i], table));
-  net->decoder.table = encoder->table;
+  const vkf_model_tables of = find_tables(net, is_tied);
+  VKF_CALL(vkf_model_claim_tables(net, &of));
+  for (size_t i = 0; i < OF_HEAD; i++) vkf_model_mark_known(net, TABLES[i]);
   if (is_scaled) net->head.scale = (float)(1 / sqrt(net->info.d_model));
   return VKF_OK;
 }
@@ -110,11 +129,10 @@ static vkf_status map_stack(vkf_net *net, vkf_model_stack *stack, vkf_model_stac
 }
 
 static vkf_status map_encoder_alone(vkf_net *net) {
-  static const char *const names[] = {"shared.weight", "encoder.embed_tokens.weight"};
-  const char *table = vkf_model_first_of(net, names, VKF_COUNT(names));
+  const char *table = own_or(net, OF_ENCODER, vkf_model_first_of(net, TABLES, OF_DECODER));
   VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, table, net->encoder.vocab, net->info.d_model, "embed.weight",
                                 &net->encoder.table));
-  VKF_CALL(vkf_model_mark_same(net, names[1], table));
+  for (size_t i = 0; i < OF_DECODER; i++) vkf_model_mark_known(net, TABLES[i]);
   return map_stack(net, &net->encoder, encoder_names);
 }
 
@@ -135,6 +153,7 @@ vkf_status vkf_model_map_t5(vkf_net *net, vkf_file_value config) {
   decoder->name = "decoder";
   decoder->causal = decoder->has_cross = true;
   VKF_CALL(vkf_model_find_size(net, config, "num_decoder_layers", encoder->n_layers, &decoder->n_layers));
+  net->info.has_head = kind == VKF_HEAD_CAUSAL_LM;
   VKF_CALL(embeddings(net, config));
   VKF_CALL(map_stack(net, encoder, encoder_names));
   VKF_CALL(map_stack(net, decoder, decoder_names));

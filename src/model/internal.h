@@ -317,6 +317,12 @@ vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf
 /* Reads pad_token_id, bos_token_id and eos_token_id (the first, if it is a list); -1 if they are missing. usual_pad:
  * the pad if its key is missing (null: -1), because positions of some families depend on it. */
 vkf_status vkf_model_find_tokens(vkf_net *net, vkf_file_value config, int32_t usual_pad);
+/* The tensors that an encoder-decoder reads its tables from; several may be one, which is one weight then. */
+typedef struct vkf_model_tables {
+  const char *encoder, *decoder, *head; /* head: lm_head.weight or one of the others */
+} vkf_model_tables;
+/* Claims them for both stacks and, if net->info.has_head, as the head. Names are compared by address. */
+vkf_status vkf_model_claim_tables(vkf_net *net, const vkf_model_tables *of);
 /* Defaults of an encoder-decoder with BART's keys. */
 typedef struct vkf_model_pair_usual {
   const char *activation;

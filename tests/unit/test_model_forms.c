@@ -611,7 +611,6 @@ static void copies_that_are_none(void **state) {
       {"gpt2", "lm_head.weight", "transformer.wte.weight", "head.weight", false},
       {"bert", "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", "head.weight", false},
       {"bert", "cls.predictions.decoder.bias", "cls.predictions.bias", "head.bias", false},
-      {"t5", "encoder.embed_tokens.weight", "shared.weight", NULL, false},
       {"bart", "model.decoder.embed_tokens.weight", "model.shared.weight", "decoder.embed.weight", false},
       {"bart", "model.encoder.embed_tokens.weight", "model.shared.weight", "encoder.embed.weight", false},
       {"bart-model", "decoder.embed_tokens.weight", "shared.weight", "decoder.embed.weight", true},
@@ -642,69 +641,114 @@ static void copies_that_are_none(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* The tables of an encoder-decoder in a test folder, under these names. */
+static const char *const bart_tables[] = {"model.shared.weight", "model.decoder.embed_tokens.weight",
+                                          "model.encoder.embed_tokens.weight", "lm_head.weight"};
+static const char *const t5_tables[] = {"shared.weight", "decoder.embed_tokens.weight", "encoder.embed_tokens.weight",
+                                        "lm_head.weight"};
+typedef struct tables_row {
+  const char *stored; /* for each name: the number that fills its table, or '-' if it is not stored */
+  const char *read;   /* the numbers that the decoder, the encoder and the head read; NULL: refused */
+} tables_row;
+
+/* Makes `golden` with these tables, of the class `class` (NULL: its own), and opens it. untied: with
+ * tie_word_embeddings false. */
+static vkf_status open_with_tables(const char *golden, const char *const names[4], const char *numbers,
+                                   const char *class, bool untied, vkf_net **net) {
+  static tensors t;
+  static float filled[4][160 * 64];
+  char path[256];
+  vkf_file_tensors *stored = NULL;
+  json_t *config = read_config(golden);
+  json_object_del(config, "tie_word_embeddings");
+  if (untied) json_object_set_new(config, "tie_word_embeddings", json_false());
+  if (class != NULL) json_object_set_new(config, "architectures", json_pack("[s]", class));
+  clear_folder(folder);
+  write_config(folder, config);
+  json_decref(config);
+  ok(vkf_file_tensors_open(&env, join(path, GOLDEN, golden), &stored));
+  t.n = 0;
+  for (size_t k = 0; k < vkf_file_tensors_count(stored); k++) {
+    const vkf_file_tensor *s = vkf_file_tensors_at(stored, k);
+    bool is_table = false;
+    for (size_t n = 0; n < 4; n++) is_table = is_table || strcmp(s->name, names[n]) == 0;
+    if (!is_table) add(&t, s->name, s->dtype, s->rank, s->shape, s->data);
+    if (strcmp(s->name, names[0]) != 0) continue;
+    assert_true(s->n_elements <= VKF_COUNT(filled[0]));
+    for (size_t n = 0; n < 4; n++) {
+      for (size_t e = 0; e < s->n_elements; e++) filled[n][e] = (float)(numbers[n] - '0');
+      if (numbers[n] != '-') add(&t, names[n], VKF_F32, s->rank, s->shape, filled[n]);
+    }
+  }
+  ok(vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
+  vkf_file_tensors_close(&stored);
+  return vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, net);
+}
+
+static void expect_table(vkf_net *net, const tables_row *row, size_t k, uint32_t weight) {
+  float numbers[64];
+  vkf_weight_source weights;
+  vkf_model_net_weights(net, &weights);
+  weights.load(weights.user, weight, 0, 1, numbers);
+  if (numbers[0] != (float)(row->read[k] - '0'))
+    fail_msg("%s %s: expected %s, found %g as number %zu", net->info.family, row->stored, row->read, numbers[0], k);
+  assert_true(weights.infos[weight].use & (k < 2 ? VKF_WEIGHT_TABLE : VKF_WEIGHT_MATMUL));
+}
+
+static void expect_tables(const char *golden, const char *const names[4], const char *class, bool untied,
+                          const tables_row *row) {
+  vkf_net *net = NULL;
+  ok(open_with_tables(golden, names, row->stored, class, untied, &net));
+  const uint32_t read[] = {net->decoder.table, net->encoder.table, net->head.out.weight};
+  assert_int_equal(net->info.has_head, row->read[2] != '-');
+  for (size_t k = 0; k < 3; k++)
+    if (row->read[k] != '-') expect_table(net, row, k, read[k]);
+  assert_int_equal(vkf_model_net_info(net)->n_unused, 0);
+  vkf_model_net_close(&net);
+}
+
 /* Which table the decoder, the encoder and the head read if tied tables are stored with different numbers. Found with
  * transformers 5.12.1, the same for BART, mBART, M2M-100, Marian, Pegasus, PLBart and Blenderbot. */
 static void tables_of_a_pair(void **state) {
   (void)state;
-  static const char *const names[] = {"model.shared.weight", "model.decoder.embed_tokens.weight",
-                                      "model.encoder.embed_tokens.weight", "lm_head.weight"};
-  static const struct {
-    const char *stored; /* for each name: the number that fills its table, or '-' if it is not stored */
-    const char *read;   /* the numbers that the decoder, the encoder and the head read; NULL: refused */
-  } rows[] = {{"1---", "111"}, {"-1--", "111"}, {"--1-", "111"}, {"---1", "111"}, {"1111", "111"},
-              {"12--", "211"}, {"1-2-", "121"}, {"1--2", "112"}, {"122-", "221"}, {"12-2", "212"},
-              {"1-22", "122"}, {"1222", "222"}, {"1234", "234"}, {"1211", "211"}, {"123-", "231"},
-              {"-1-2", "122"}, {"--12", "212"}, {"-123", "123"}, {"-112", "112"}, {"-12-", NULL}};
-  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
-    static tensors t;
-    static float filled[VKF_COUNT(names)][160 * 64];
-    char path[256];
-    vkf_file_tensors *stored = NULL;
-    vkf_net *net = NULL;
-    json_t *config = read_config("bart");
-    json_object_del(config, "tie_word_embeddings");
-    clear_folder(folder);
-    write_config(folder, config);
-    json_decref(config);
-    ok(vkf_file_tensors_open(&env, join(path, GOLDEN, "bart"), &stored));
-    t.n = 0;
-    for (size_t k = 0; k < vkf_file_tensors_count(stored); k++) {
-      const vkf_file_tensor *s = vkf_file_tensors_at(stored, k);
-      if (strcmp(s->name, names[0]) != 0) {
-        add(&t, s->name, s->dtype, s->rank, s->shape, s->data);
-        continue;
-      }
-      assert_true(s->n_elements <= VKF_COUNT(filled[0]));
-      for (size_t n = 0; n < VKF_COUNT(names); n++) {
-        for (size_t e = 0; e < s->n_elements; e++) filled[n][e] = (float)(rows[i].stored[n] - '0');
-        if (rows[i].stored[n] != '-') add(&t, names[n], VKF_F32, s->rank, s->shape, filled[n]);
-      }
+  static const tables_row rows[] = {{"1---", "111"}, {"-1--", "111"}, {"--1-", "111"}, {"---1", "111"}, {"1111", "111"},
+                                    {"12--", "211"}, {"1-2-", "121"}, {"1--2", "112"}, {"122-", "221"}, {"12-2", "212"},
+                                    {"1-22", "122"}, {"1222", "222"}, {"1234", "234"}, {"1211", "211"}, {"123-", "231"},
+                                    {"-1-2", "122"}, {"--12", "212"}, {"-123", "123"}, {"-112", "112"}};
+  vkf_net *net = NULL;
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) expect_tables("bart", bart_tables, NULL, false, &rows[i]);
+  assert_int_equal(open_with_tables("bart", bart_tables, "-12-", NULL, false, &net), VKF_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(env.message,
+                         "numbers of tensor \"model.decoder.embed_tokens.weight\" in "
+                         "\"model.encoder.embed_tokens.weight\""));
+  vkf_env_clear(&env);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+/* The same of T5, found with transformers 5.12.1, too, which does not ask for tie_word_embeddings there. */
+static void tables_of_t5(void **state) {
+  (void)state;
+  static const tables_row all[] = {{"1---", "111"}, {"-1--", "111"}, {"--1-", "111"}, {"---1", "111"}, {"1111", "111"},
+                                   {"12--", "211"}, {"1-2-", "121"}, {"1--2", "112"}, {"-12-", "122"}, {"123-", "231"},
+                                   {"12-3", "213"}, {"1-23", "123"}, {"-123", "123"}, {"1234", "234"}, {"1222", "222"}};
+  static const tables_row t5[] = {{"--12", "212"}, {"-1-2", "122"}}, others[] = {{"--12", "112"}, {"-1-2", "112"}};
+  static const tables_row headless[] = {{"1---", "11-"}, {"-1--", "11-"}, {"--1-", "11-"}, {"123-", "23-"},
+                                        {"-12-", "12-"}, {"-1-2", "11-"}, {"--12", "11-"}, {"1234", "23-"}};
+  static const tables_row alone[] = {{"1---", "-1-"}, {"--1-", "-1-"}, {"1-2-", "-2-"}};
+  static const char *const names[] = {"t5", "mt5", "families/umt5"};
+  for (size_t i = 0; i < VKF_COUNT(all); i++)
+    for (size_t f = 0; f < VKF_COUNT(names); f++) {
+      expect_tables(names[f], t5_tables, NULL, false, &all[i]);
+      if (all[i].stored[3] != '-') expect_tables(names[f], t5_tables, NULL, true, &all[i]);
     }
-    ok(vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
-    vkf_file_tensors_close(&stored);
-    const vkf_status st = vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &net);
-    if (rows[i].read == NULL) {
-      assert_int_equal(st, VKF_ERROR_UNSUPPORTED);
-      assert_non_null(strstr(env.message,
-                             "numbers of tensor \"model.decoder.embed_tokens.weight\" in "
-                             "\"model.encoder.embed_tokens.weight\""));
-      vkf_env_clear(&env);
-      continue;
-    }
-    ok(st);
-    vkf_weight_source weights;
-    vkf_model_net_weights(net, &weights);
-    const uint32_t read[] = {net->decoder.table, net->encoder.table, net->head.out.weight};
-    for (int k = 0; k < 3; k++) {
-      float row[64];
-      weights.load(weights.user, read[k], 0, 1, row);
-      if (row[0] != (float)(rows[i].read[k] - '0'))
-        fail_msg("%s: expected %s, found %g as number %d", rows[i].stored, rows[i].read, row[0], k);
-      assert_true(weights.infos[read[k]].use & (k < 2 ? VKF_WEIGHT_TABLE : VKF_WEIGHT_MATMUL));
-    }
-    assert_int_equal(vkf_model_net_info(net)->n_unused, 0);
-    vkf_model_net_close(&net);
+  for (size_t i = 0; i < VKF_COUNT(t5); i++) {
+    expect_tables("t5", t5_tables, NULL, false, &t5[i]);
+    expect_tables("t5", t5_tables, NULL, true, &t5[i]);
+    expect_tables("mt5", t5_tables, NULL, false, &others[i]);
+    expect_tables("families/umt5", t5_tables, NULL, true, &others[i]);
   }
+  for (size_t i = 0; i < VKF_COUNT(headless); i++) expect_tables("t5", t5_tables, "T5Model", false, &headless[i]);
+  for (size_t i = 0; i < VKF_COUNT(alone); i++) expect_tables("families/t5-encoder", t5_tables, NULL, false, &alone[i]);
   assert_int_equal(env.live_bytes, 0);
 }
 
@@ -873,6 +917,7 @@ int main(void) {
                                      cmocka_unit_test(scores_scaled_by_layer),
                                      cmocka_unit_test(copies_that_are_none),
                                      cmocka_unit_test(tables_of_a_pair),
+                                     cmocka_unit_test(tables_of_t5),
                                      cmocka_unit_test(heads_that_are_none),
                                      cmocka_unit_test(activation_of_the_head),
                                      cmocka_unit_test(options_are_refused_by_name)};
