@@ -244,17 +244,18 @@ def _plain(value: Any) -> Any:
 
 
 def _config(generation: Dict[str, Any]) -> Optional[bytes]:
-    if not generation:
-        return None
+    """Returns config_json. None is no value, as in a GenerationConfig of transformers; null of JSON is the default."""
     members = []
     for key, value in generation.items():
+        if value is None:
+            continue
         try:
             members.append(json.dumps({key: _plain(value)}, allow_nan=False)[1:-1])
         except TypeError:
             raise TypeError(f"{key}: expected numbers, texts, booleans or lists of them, found {value!r:.80}") from None
         except ValueError:
             raise ValueError(f"{key}: expected finite numbers, found {value!r:.80}") from None
-    return ("{" + ", ".join(members) + "}").encode()
+    return ("{" + ", ".join(members) + "}").encode() if members else None
 
 
 def _floats(value: Any) -> Optional[memoryview]:
@@ -507,6 +508,7 @@ class Session(_Opened):
     """Runs a model in one thread.
 
     Keys of generation_config.json are keyword arguments: session.translate(text, num_beams=4, max_new_tokens=50).
+    None: as if the key were not given.
     """
 
     def __init__(self, model: Model):

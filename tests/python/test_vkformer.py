@@ -117,6 +117,15 @@ class TestTranslate(unittest.TestCase):
         self.assertEqual(self.session.translate("I am here.", force_words=["gato"]),
                          printed("translate", "--force-words", "gato", "I am here.").rstrip("\n"))
 
+    def test_unknown_tokens(self):
+        """Unknown tokens, which the search is made to take, become words of the text."""
+        plain = self.session.translate(SENTENCES, num_beams=4, force_words_ids=[[2]])
+        found = self.session.translate(SENTENCES, num_beams=4, force_words_ids=[[2]], replace_unknowns=True)
+        options = ["--num-beams", "4", "--force-words-ids", "[2]", *SENTENCES]
+        self.assertEqual(plain, printed("translate", *options).splitlines())
+        self.assertEqual(found, printed("translate", "--replace-unknowns", *options).splitlines())
+        self.assertNotEqual(found, plain)
+
     def test_texts_that_are_refused(self):
         """Refused texts do not stop the others; they and texts that are split have no score."""
         long = "We like it. " * 40
@@ -458,6 +467,9 @@ class TestTranslate(unittest.TestCase):
         biased = self.session.translate("I am here.", sequence_bias={(first,): -50.0})
         self.assertEqual(biased, self.session.translate("I am here.", sequence_bias=[[[first], -50.0]]))
         self.assertNotEqual(biased, self.session.translate("I am here."))
+        every = dict.fromkeys(("decoder_start_token_id", "eos_token_id", "max_length", "num_beams", "no_such_key"))
+        self.assertEqual(self.session.translate(SENTENCES, **every), self.session.translate(SENTENCES))
+        self.assertEqual(self.session.score("I am here.", "Yo.", **every), self.session.score("I am here.", "Yo."))
         for error, found, options in (
                 (TypeError, "suppress_tokens: expected numbers, .* lists of them, found .5.", {"suppress_tokens": {5}}),
                 (ValueError, "temperature: expected finite numbers, found nan", {"temperature": float("nan")})):
