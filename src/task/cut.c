@@ -30,9 +30,9 @@ vkf_status vkf_task_part_ids(const vkf_parts *p, const char *text, size_t n, vkf
   return st;
 }
 
-/* Truncates the ids of two texts as the tokenizers library does: to `most` each, and to `room` together. */
-static void shorten(vkf_text_ids of[2], size_t most, size_t room, bool from_end) {
-  size_t n[2] = {VKF_MIN(of[0].n, most), VKF_MIN(of[1].n, most)};
+/* Truncates the ids of two texts to `room` together, as the tokenizers library does. */
+static void shorten(vkf_text_ids of[2], size_t room, bool from_end) {
+  size_t n[2] = {of[0].n, of[1].n};
   const size_t shorter = n[0] <= n[1] ? 0 : 1;
   if (n[0] + n[1] > room) {
     if (2 * n[shorter] > room) n[shorter] = room / 2;
@@ -50,11 +50,11 @@ vkf_status vkf_task_pair_ids(vkf_text_tokenizer *tokenizer, const char *const te
   vkf_text_ids of[2];
   for (size_t i = 0; i < 2; i++) vkf_text_ids_init(&of[i], ids->env);
   VKF_TRY(vkf_text_tokenizer_join(tokenizer, &of[0], &of[1], add_special, ids, types));
-  const size_t n_around = ids->n;
+  const size_t n_around = ids->n, most = max_ids > 0 ? max_ids : SIZE_MAX;
   ids->n = types->n = 0;
   for (size_t i = 0; i < 2; i++)
-    VKF_TRY(vkf_text_tokenizer_encode(tokenizer, texts[i], strlen(texts[i]), false, &of[i]));
-  if (max_ids) shorten(of, max_ids, max_ids - VKF_MIN(max_ids, n_around), vkf_text_tokenizer_cuts_left(tokenizer));
+    VKF_TRY(vkf_text_tokenizer_encode_most(tokenizer, texts[i], strlen(texts[i]), most, &of[i]));
+  if (max_ids) shorten(of, max_ids - VKF_MIN(max_ids, n_around), vkf_text_tokenizer_cuts_left(tokenizer));
   VKF_TRY(vkf_text_tokenizer_join(tokenizer, &of[0], &of[1], add_special, ids, types));
 done:
   for (size_t i = 0; i < 2; i++) vkf_text_ids_finish(&of[i]);

@@ -112,36 +112,69 @@ static vkf_status encode_piece(vkf_text_tokenizer *tokenizer, vkf_text_string te
   return st;
 }
 
-vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *utf8, size_t size, bool add_special,
-                                     vkf_text_ids *out) {
+/* Appends the ids of a text. words: if it is not NULL, where the ids of each word begin and end in `body`. An added
+ * token is no word. */
+static vkf_status encode_words(vkf_text_tokenizer *tokenizer, const char *utf8, size_t size, vkf_text_ids *body,
+                               vkf_text_ids *words) {
   vkf_status st = VKF_OK;
-  vkf_env *env = tokenizer->env;
   size_t bad = 0;
-  if (size > INT32_MAX / 8) return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "the text of %zu bytes is too long", size);
+  if (size > INT32_MAX / 8)
+    return vkf_env_fail(tokenizer->env, VKF_ERROR_ARGUMENT, "the text of %zu bytes is too long", size);
   if (!vkf_utf8_check(utf8, size, &bad))
-    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "the text should be UTF-8, and is not from byte %zu on", bad);
+    return vkf_env_fail(tokenizer->env, VKF_ERROR_ARGUMENT, "the text should be UTF-8, and is not from byte %zu on",
+                        bad);
   vkf_text_pieces pieces;
-  vkf_text_ids body;
-  vkf_text_pieces_init(&pieces, env);
-  vkf_text_ids_init(&body, env);
-  if (add_special && tokenizer->languages.before > 0)
-    VKF_TRY(vkf_text_ids_append(&body, &tokenizer->languages.before, 1));
+  vkf_text_pieces_init(&pieces, tokenizer->env);
   VKF_TRY(cut_and_normalize(tokenizer, (vkf_text_string){utf8, size}, &pieces));
   VKF_TRY(vkf_text_pretokenize(tokenizer->pretokenizers, &pieces));
   for (size_t i = 0; i < pieces.n; i++) {
     vkf_text_piece piece = pieces.at[i];
+    const size_t begin = body->n;
     if (piece.id >= 0)
-      VKF_TRY(vkf_text_ids_append(&body, &piece.id, 1));
+      VKF_TRY(vkf_text_ids_append(body, &piece.id, 1));
     else if (piece.size > 0)
-      VKF_TRY(encode_piece(tokenizer, vkf_text_pieces_get(&pieces, i), &body));
+      VKF_TRY(encode_piece(tokenizer, vkf_text_pieces_get(&pieces, i), body));
+    if (words != NULL && piece.id < 0 && piece.size > 0)
+      VKF_TRY(vkf_text_ids_append(words, (const int32_t[]){(int32_t)begin, (int32_t)body->n}, 2));
   }
+done:
+  vkf_text_pieces_finish(&pieces);
+  return st;
+}
+
+vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *utf8, size_t size, bool add_special,
+                                     vkf_text_ids *out) {
+  vkf_status st = VKF_OK;
+  vkf_text_ids body;
+  vkf_text_ids_init(&body, tokenizer->env);
+  if (add_special && tokenizer->languages.before > 0)
+    VKF_TRY(vkf_text_ids_append(&body, &tokenizer->languages.before, 1));
+  VKF_TRY(encode_words(tokenizer, utf8, size, &body, NULL));
   if (add_special)
     VKF_TRY(vkf_text_postprocess(tokenizer->postprocessors, &body, out));
   else
     VKF_TRY(vkf_text_ids_append(out, body.ids, body.n));
 done:
   vkf_text_ids_finish(&body);
-  vkf_text_pieces_finish(&pieces);
+  return st;
+}
+
+vkf_status vkf_text_tokenizer_encode_most(vkf_text_tokenizer *tokenizer, const char *utf8, size_t size, size_t most,
+                                          vkf_text_ids *out) {
+  vkf_status st = VKF_OK;
+  vkf_text_ids body, words;
+  vkf_text_ids_init(&body, tokenizer->env);
+  vkf_text_ids_init(&words, tokenizer->env);
+  VKF_TRY(encode_words(tokenizer, utf8, size, &body, &words));
+  size_t from = 0, to = body.n;
+  for (size_t i = 0; i < words.n && to == body.n && !tokenizer->cuts_left; i += 2)
+    if ((size_t)words.ids[i + 1] >= most) to = (size_t)words.ids[i + 1];
+  for (size_t i = words.n; i > 0 && from == 0 && tokenizer->cuts_left; i -= 2)
+    if (body.n - (size_t)words.ids[i - 2] >= most) from = (size_t)words.ids[i - 2];
+  VKF_TRY(vkf_text_ids_append(out, body.ids + from, to - from));
+done:
+  vkf_text_ids_finish(&words);
+  vkf_text_ids_finish(&body);
   return st;
 }
 

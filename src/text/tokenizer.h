@@ -67,6 +67,12 @@ vkf_status vkf_text_tokenizer_of_targets(vkf_text_tokenizer *tokenizer, vkf_text
 vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *utf8, size_t size, bool add_special,
                                      vkf_text_ids *out);
 
+/* Appends the ids of a text without special tokens; of a long text those up to the end of the word with which there are
+ * `most` or more: the first ones, or the last ones of a tokenizer that cuts on the left. So does the tokenizers library
+ * (0.23) before it truncates two texts to a common length. A word is what the pre-tokenizers make, no added token. */
+vkf_status vkf_text_tokenizer_encode_most(vkf_text_tokenizer *tokenizer, const char *utf8, size_t size, size_t most,
+                                          vkf_text_ids *out);
+
 /* Appends the ids of two texts that belong together (text_pair of transformers), and the type of each id
  * (token_type_ids). first, second: without special tokens. Returns VKF_ERROR_UNSUPPORTED if the tokenizer has no form
  * for two texts. After an error do not use `ids` and `types`. */

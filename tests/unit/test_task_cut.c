@@ -115,7 +115,7 @@ static void pairs_are_shortened(void **state) {
     vkf_text_ids_init(&types, &env);
     assert_int_equal(vkf_task_pair_ids(tokenizer, texts, true, rows[i].max, &ids, &types), VKF_OK);
     assert_int_equal(types.n, ids.n);
-    for (size_t k = 0; k < ids.n; k++) left[ids.ids[k] == 1 ? 0 : 1]++;
+    for (size_t k = 0; k < ids.n; k++) left[types.ids[k]]++;
     if (left[0] != rows[i].left[0] || left[1] != rows[i].left[1])
       fail_msg("row %zu: expected %zu and %zu ids, found %zu and %zu", i, rows[i].left[0], rows[i].left[1], left[0],
                left[1]);
@@ -123,6 +123,46 @@ static void pairs_are_shortened(void **state) {
     vkf_text_ids_finish(&ids);
   }
   vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+/* The same where words have several ids: of each text the tokenizers library reads the words up to the one with which
+ * it has `max` ids, which added tokens are not, and then the shorter text is the one with fewer of these ids. */
+static void pairs_of_words_are_shortened(void **state) {
+  (void)state;
+  static const char json[] =
+      "{\"added_tokens\": [{\"id\": 3, \"content\": \"<x>\"}, {\"id\": 4, \"content\": \"<y>\"}],"
+      "\"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}, \"model\": {\"type\": \"BPE\", \"vocab\": {\"<unk>\": 0, "
+      "\"a\": 1, \"b\": 2}, \"merges\": [], \"unk_token\": \"<unk>\"}}";
+  static const struct {
+    const char *texts[2];
+    bool left;
+    size_t n[2]; /* of 3 */
+  } rows[] = {{{"aaaa", "bbb b"}, false, {2, 1}},      {{"aaa a", "bbb"}, false, {1, 2}},
+              {{"aa <x> a", "bbb"}, false, {2, 1}},    {{"aaaa", "bb <y> b"}, false, {1, 2}},
+              {{"a a <x> a", "bbb b"}, false, {2, 1}}, {{"aaaa", "b bbb"}, true, {2, 1}},
+              {{"a aaa", "bbb"}, true, {1, 2}},        {{"a <x> aa", "bbb"}, true, {2, 1}},
+              {{"aaaa", "b <y> bb"}, true, {1, 2}},    {{"a <x> aa", "b bbb"}, true, {2, 1}}};
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_text_tokenizer *tokenizer = NULL;
+    const vkf_text_files files = {
+        .tokenizer = file_of(json, "tokenizer.json"),
+        .tokenizer_config = file_of(rows[i].left ? "{\"truncation_side\": \"left\"}" : "{}", "tokenizer_config.json")};
+    vkf_text_ids ids, types;
+    size_t n[2] = {0};
+    vkf_text_ids_init(&ids, &env);
+    vkf_text_ids_init(&types, &env);
+    if (vkf_text_tokenizer_create(&env, &files, &tokenizer)) fail_msg("%s", env.message);
+    assert_int_equal(vkf_task_pair_ids(tokenizer, rows[i].texts, true, 3, &ids, &types), VKF_OK);
+    for (size_t k = 0; k < ids.n; k++) n[types.ids[k]]++;
+    if (n[0] != rows[i].n[0] || n[1] != rows[i].n[1])
+      fail_msg("row %zu: expected %zu and %zu ids, found %zu and %zu", i, rows[i].n[0], rows[i].n[1], n[0], n[1]);
+    vkf_text_ids_finish(&types);
+    vkf_text_ids_finish(&ids);
+    vkf_text_tokenizer_destroy(&tokenizer);
+  }
   assert_int_equal(env.live_bytes, 0);
 }
 
@@ -157,7 +197,8 @@ static void sides(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(cuts), cmocka_unit_test(a_character_that_is_too_long),
-                                     cmocka_unit_test(pairs_are_shortened), cmocka_unit_test(sides)};
+                                     cmocka_unit_test(pairs_are_shortened),
+                                     cmocka_unit_test(pairs_of_words_are_shortened), cmocka_unit_test(sides)};
   alarm(60); /* in case a cut does not end */
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
