@@ -40,11 +40,13 @@ expect "navi31: no device was found" "" '"no device was found"'
 expect "" ', "picked": false, "first": false, "spills": 4'
 expect "expected at most 0 spills, found 4" ', "picked": false, "spills": 4'
 expect "expected kernels, found none" "" "" ', "kernels": []'
+host='"models": [{"model": "of 32 layers", "host_ms": 0.05}]'
+expect "1 kernels on 1 chips, 2 errors, 1 not made, 1 over their limits" ', "failure": "lost"' '"one", "two"' ", $host"
 expect "m: expected dispatches" "" "" ', "models": [{"model": "m", "dispatches": 0}]'
 step='"models": [{"model": "tests/golden/llama", "dispatches": 19, "step_layer"'
 expect "" "" "" ", $step: 9}]"
 expect "tests/golden/llama: expected at most 9 step_layer, found 10" "" "" ", $step: 10}]"
-expect "expected at most 0.03 host_ms, found 0.05" "" "" ', "models": [{"model": "of 32 layers", "host_ms": 0.05}]'
+expect "expected at most 0.03 host_ms, found 0.05" "" "" ", $host"
 expect "" ""
 sed 's/"scratch": 0/"other": 0/' "$work/farm.json" >"$work/without.json" && mv "$work/without.json" "$work/farm.json"
 judge "expected scratch, which the driver does not tell"
