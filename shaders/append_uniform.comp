@@ -12,7 +12,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
 #define PARAMS vkf_push_append
 #ifdef TURNED
 #define OUT 5
@@ -26,6 +26,7 @@
 #include "lib/store.glsl"
 #include "lib/by_address.glsl"
 #include "lib/pick.glsl"
+#include "lib/turns.glsl"
 #include "lib/append.glsl"
 
 layout(BINDING(1)) buffer K { uint64_t k_cache[]; };
@@ -65,20 +66,23 @@ void main() {
   const uint64_t table = packUint2x32(at[4]) + min(positions[at[3].x + to.row], p.n_positions - 1) * KEY_WIDTH * 4;
   [[unroll]] for (uint i = 0; i < STEPS; i++) PICK4(angles[i], Quads(table + 2 * i * STEP * 4).at[f])
   // Loops that test at their end: see norm_uniform.comp.
-  uint column = 0;
   if (p.q_width > 0) {
+    uint counter = ZERO_OF_LANES, column;
     do {
+      column = of_first_lane(counter);
       [[unroll]] for (uint i = 0; i < STEPS; i++) {
         vec2 first, second;
         turn(x + (p.q_column + column) * 4, i, first, second);
         store2(to.row, column + i * STEP + 2 * LANE, p.q_width, first);
         store2(to.row, column + HALF + i * STEP + 2 * LANE, p.q_width, second);
       }
-    } while ((column += KEY_WIDTH) < p.q_width);
+      counter += KEY_WIDTH;
+    } while (column + KEY_WIDTH < p.q_width);
   }
 #endif
-  uint head = 0;
+  uint counter = ZERO_OF_LANES, head;
   do {
+    head = of_first_lane(counter);
     const uint k_to = (at[1].x + ((to.slot * HEADS + head) * p.k_capacity + to.key) * KEY_WIDTH) / 2 + LANE;
     const uint v_to = (at[2].x + ((to.slot * HEADS + head) * p.v_capacity + to.key) * VALUE_WIDTH) / 2 + LANE;
 #ifdef TURNED
@@ -94,5 +98,6 @@ void main() {
 #endif
     [[unroll]] for (uint c = 0; c < VALUE_WIDTH; c += STEP)
       v_cache[v_to + c / 2] = word_of_pair(pair_at(x + (p.v_column + head * VALUE_WIDTH + c) * 4));
-  } while (++head < HEADS);
+    counter++;
+  } while (head + 1 < HEADS);
 }

@@ -10,7 +10,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
-#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
 #define PARAMS vkf_push_attention
 #define OUT 6
 #include "lib/kernel.glsl"
@@ -20,6 +20,7 @@
 
 #include "lib/pick.glsl"
 #include "lib/rows_by_address.glsl"
+#include "lib/turns.glsl"
 
 #define MAX_VECTORS (VKF_MAX_UNIFORM_WIDTH / 8)
 #define AT_ONCE 8 // keys
@@ -34,7 +35,8 @@ void main() {
   [[unroll]] for (uint d = 0; d < KEY_WIDTH; d++) q[d] = q_data[qi + d];
   [[unroll]] for (uint c = 0; c < VECTORS; c++) o[c] = 0.0;
   float top = LOWEST, total = 0.0;
-  for (uint s0 = keys_from(me, me.t); s0 < end; s0 += VKF_KEY_BLOCK) {
+  for (uint counter = keys_from(me, me.t) + ZERO_OF_LANES; counter < end; counter += VKF_KEY_BLOCK) {
+    const uint s0 = of_first_lane(counter);
     uint rows[VKF_KEY_BLOCK];
     float score[VKF_KEY_BLOCK];
     bool seen[VKF_KEY_BLOCK];

@@ -14,7 +14,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
 #define PARAMS vkf_push_matmul
 #define OUT 4
 #define BY_ADDRESS
@@ -23,6 +23,7 @@
 #include "lib/epilogue.glsl"
 #include "lib/by_address.glsl"
 #include "lib/pick.glsl"
+#include "lib/turns.glsl"
 layout(constant_id = VKF_C_OUT_PAIRS) const uint PAIRS = 0;
 
 // DEPTH, SUBGROUP_SIZE and VECTORS are macros, not specialization constants, because buffers are declared with them,
@@ -61,10 +62,11 @@ void main() {
   WORD words[VECTORS];
   [[unroll]] for (uint i = 0; i < TM * VECTORS; i++) sums[i] = 0.0;
   if (steps != 0) {
-    uint s = 0;
+    uint counter = ZERO_OF_LANES, s;
     // MIDDLE, but unknown to the compiler, which would cancel what is added here and subtracted below.
     const uint middle = MIDDLE == 0 ? 0 : MIDDLE + (p.k >> 31);
     do {
+      s = of_first_lane(counter);
       const uint64_t step = uint64_t(middle + s * (DEPTH * 4));
       [[unroll]] for (uint k = 0; k < DEPTH; k += 4) {
         vec4 a4[MAX_TM];
@@ -78,7 +80,8 @@ void main() {
           MULTIPLY(a4[i][e], e % PER_WORD)
         }
       }
-    } while (++s < steps);
+      counter++;
+    } while (s + 1 < steps);
   }
   if (steps * DEPTH < p.k) {
     uint k = steps * DEPTH;

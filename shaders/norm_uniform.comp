@@ -8,7 +8,6 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #define PARAMS vkf_push_norm
 #define OUT 4
@@ -16,6 +15,7 @@
 #include "lib/store.glsl"
 #include "lib/by_address.glsl"
 #include "lib/pick.glsl"
+#include "lib/turns.glsl"
 
 layout(constant_id = VKF_C_IS_RMS) const uint IS_RMS = 0;
 layout(constant_id = VKF_C_NORM_HAS_RESIDUAL) const uint HAS_RESIDUAL = 0;
@@ -57,22 +57,26 @@ float total_of(float parts[VECTORS]) {
 }
 
 // Runs EACH(c, j) for every vector of columns. The vector begins at column c and adds to the j-th vector of partial
-// sums. A turn takes AT_ONCE pieces of VECTORS, because it costs as much as four vectors; then come single pieces, then
+// sums. A turn takes AT_ONCE pieces of VECTORS, because it costs about as much as four vectors; then come single pieces, then
 // what is left. Loops test at their end (`do`). This driver runs the body of a `for` once too often, without lanes, and
 // in that turn still loads by address, behind the end of the row. It jumps over an `if` that no lane takes.
 #define AT_ONCE 4
 #define FOR_VECTORS(EACH) \
   if (most > 0) { \
-    uint c0 = 0; \
+    uint counter = ZERO_OF_LANES, c0; \
     do { \
+      c0 = of_first_lane(counter); \
       [[unroll]] for (uint i = 0; i < AT_ONCE * VECTORS; i++) EACH(c0 + i * SUBGROUP_SIZE, i % VECTORS) \
-    } while ((c0 += AT_ONCE * VKF_ROW_PARTIALS) < most); \
+      counter += AT_ONCE * VKF_ROW_PARTIALS; \
+    } while (c0 + AT_ONCE * VKF_ROW_PARTIALS < most); \
   } \
   if (most < whole) { \
-    uint c0 = most; \
+    uint counter = most + ZERO_OF_LANES, c0; \
     do { \
+      c0 = of_first_lane(counter); \
       [[unroll]] for (uint j = 0; j < VECTORS; j++) EACH(c0 + j * SUBGROUP_SIZE, j) \
-    } while ((c0 += VKF_ROW_PARTIALS) < whole); \
+      counter += VKF_ROW_PARTIALS; \
+    } while (c0 + VKF_ROW_PARTIALS < whole); \
   } \
   if (whole < p.width) { \
     [[unroll]] for (uint j = 0; j < VECTORS; j++) \

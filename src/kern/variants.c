@@ -68,9 +68,9 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
 #define LANE_BROADCAST(module_) LANE_OF(module_), .subgroup = 4, .needs = VKF_NEED_BROADCAST, .fixed_tile = true
 /* A lane owns tn columns, one of each vector; reads x and w by address. With a deeper step the loop has fewer turns,
  * but the pipeline takes longer to make; few rows, which every program has, gain less. */
-#define UNIFORM(module_)                                                                                     \
-  .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, .weights = VKF_LAYOUT_W_COLUMNS, \
-  .formats = ALL_FORMATS, ROW(MATMUL, matmul_uniform, module_)
+#define UNIFORM(module_)                                                                         \
+  .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, \
+  .weights = VKF_LAYOUT_W_COLUMNS, .formats = ALL_FORMATS, ROW(MATMUL, matmul_uniform, module_)
 
 /* Keeps blocks of x and w in q8 as words in shared memory and multiplies four numbers at a time. */
 #define DOT                                                                                  \
@@ -110,8 +110,8 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_UNIFORM_WIDTH, .not_reproducible = true,                  \
   ROW(ATTENTION, family_, module_)
 /* The same with one query per subgroup. */
-#define UNIFORM_KEYS                                                                           \
-  .vec = 4, .needs = VKF_NEED_UNIFORM, .access = VKF_ACCESS_ADDRESS, .formats = CACHE_FORMATS, \
+#define UNIFORM_KEYS                                                                                                \
+  .vec = 4, .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST, .access = VKF_ACCESS_ADDRESS, .formats = CACHE_FORMATS, \
   .max_width = VKF_MAX_UNIFORM_WIDTH, .not_reproducible = true, ROW(ATTENTION, uniform_keys, "attention_uniform_keys")
 #define ATTENTION_WEIGHTS \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION_WEIGHTS, weights, "attention_weights")
@@ -122,8 +122,9 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
 #define NORM_UNIFORM(module_)                                                                        \
   ROW(NORM, norm_uniform, module_), .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST | VKF_NEED_INT64, \
                                     .access = VKF_ACCESS_ADDRESS
-#define APPEND_UNIFORM(family_, module_) \
-  ROW(APPEND, family_, module_), .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS
+#define APPEND_UNIFORM(family_, module_)                                                          \
+  ROW(APPEND, family_, module_), .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST | VKF_NEED_INT64, \
+                                 .access = VKF_ACCESS_ADDRESS
 #define NORM_LANES(module_) ROW(NORM, norm_lanes, module_), .needs = VKF_NEED_SHUFFLE
 #define LOG_SOFTMAX_LANES(module_) ROW(LOG_SOFTMAX, log_softmax_lanes, module_), .needs = VKF_NEED_SHUFFLE
 #define TOP_K_LANES(module_) \
