@@ -44,7 +44,7 @@ static int32_t find(reader *r, const char *token, uint32_t n_ids, bool *is_known
   if (id >= 0 && (uint32_t)id < n_ids) return id;
   if (*is_known && r->n_unknown++ == 0) {
     r->first_unknown = r->line;
-    snprintf(r->unknown, sizeof r->unknown, "%s", token);
+    snprintf(r->unknown, sizeof r->unknown, "%.*s", (int)sizeof r->unknown - 1, token);
   }
   *is_known = false;
   return VKF_NO_TOKEN;
