@@ -437,8 +437,12 @@ static void test_png(void **state) {
 static void test_positions(void **state) {
   (void)state;
   static const program_row rows[] = {
-      /* (1 + cos 1) / 2 in the second column of the second row; cells near 0 have no rectangle */
+      /* (1 + cos 1) / 2 in the second column of the second row; cells near 0 have no rectangle (below) */
       {"$V positions --d-model 8 --length 6 -o $T/p.svg; grep -c 'fill-opacity=\"0.770\"' $T/p.svg", 0, "1\n", ""},
+      /* position 0 is all sin 0 and cos 0; sin 11 is nearly -1 */
+      {"sed -n '/^<rect .*y=\"52\"/s/.*opacity=\"\\(.*\\)\".*/\\1/p' $T/p.svg | tr '\\n' ' '", 0,
+       "0.500 1.000 0.500 1.000 0.500 1.000 0.500 1.000 ", ""},
+      {"$V positions --d-model 2 --length 12 -o $T/p.svg; grep -c fill-opacity $T/p.svg", 0, "23\n", ""},
       {"$V positions -o $T/p.svg; ! command -v xmllint >/dev/null || xmllint --noout $T/p.svg", 0, "", ""},
       {"$V positions", 2, "", "--output: expected a name that ends in .svg or .png, found none"},
       {"$V positions -o $T/x.gif", 2, "", "ends in .svg or .png"},

@@ -13,7 +13,7 @@
 #include "support/problems.h"
 #include "support/range.h"
 
-extern const vkf_family vkf_family_vector;
+extern const vkf_family vkf_family_dot, vkf_family_vector;
 
 static vkf_caps a_device(void) {
   return (vkf_caps){.kind = VKF_DEVICE_OTHER,
@@ -774,6 +774,12 @@ static void tiles_fit_their_shaders(void **state) {
       assert_int_equal(vkf_kern_workgroup(v), bm / tm * (bn / tn));
       assert_true(tm <= VKF_SHARED_MAX_TILE && tn <= VKF_SHARED_MAX_TILE && bk % 4 == 0);
       assert_true(VKF_CEIL_DIV(VKF_MAX(bm, bn) * bk / 4, vkf_kern_workgroup(v)) <= VKF_SHARED_MAX_LOADS);
+    } else if (v->family == &vkf_family_dot) { /* an invocation also loads the scale of a row of x */
+      const uint32_t words = (bm + bn) * (VKF_Q8_BLOCK / 4), workgroup = vkf_kern_workgroup(v);
+      assert_int_equal(workgroup, bm / tm * (bn / tn));
+      assert_int_equal(bk, VKF_Q8_BLOCK);
+      assert_true(tm <= VKF_DOT_MAX_TILE && tn <= VKF_DOT_MAX_TILE && bm <= workgroup);
+      assert_true(VKF_CEIL_DIV(words, workgroup) <= VKF_DOT_MAX_LOADS);
     } else if (v->family == &vkf_family_vector) {
       const uint32_t k_split = bk / (4 * v->subgroup);
       assert_int_equal(bm, tm);
