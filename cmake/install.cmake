@@ -43,18 +43,15 @@ find_package(Python3 QUIET COMPONENTS Interpreter)
 if(BUILD_SHARED_LIBS AND Python3_FOUND AND CMAKE_SYSTEM_NAME STREQUAL Linux)
   set(wheel ${PROJECT_BINARY_DIR}/wheel)
   file(WRITE ${PROJECT_BINARY_DIR}/wheel.cfg "[bdist_wheel]\nplat_name = linux_${CMAKE_SYSTEM_PROCESSOR}\n")
-  string(CONCAT wheel_needs # setuptools makes wheels by itself from version 70.1 on
-    "import importlib.util as u, sys; has = lambda name: u.find_spec(name.split('.')[0]) and u.find_spec(name); "
-    "has('setuptools.command.bdist_wheel') or has('wheel') or "
-    "sys.exit('A wheel needs the Python package wheel (Debian: python3-wheel), which is not there')")
+  add_custom_target(wheel_needs COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/cmake/wheel_needs.py VERBATIM)
   add_custom_target(wheel
-    COMMAND ${Python3_EXECUTABLE} -c "${wheel_needs}"
     COMMAND ${CMAKE_COMMAND} -E rm -rf ${wheel}
     COMMAND ${CMAKE_COMMAND} -E copy_directory ${PROJECT_SOURCE_DIR}/python ${wheel}/source
     COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:vkformer> ${wheel}/source/vkformer/libvkformer.so
     COMMAND ${CMAKE_COMMAND} -E copy ${PROJECT_BINARY_DIR}/wheel.cfg ${wheel}/source/setup.cfg
     COMMAND ${Python3_EXECUTABLE} -m pip wheel -q --no-deps --no-build-isolation -w ${wheel} ${wheel}/source
     DEPENDS vkformer VERBATIM)
+  add_dependencies(wheel wheel_needs) # beside the library, so that it need not be whole before something is missed
 endif()
 
 # A program that links a static libvkformer must also link its dependencies, so the packages name them.
