@@ -15,9 +15,11 @@ static void on_row(void *user, const vkf_bench_row *row) {
   if (row->refused && b->args->tile) bench_refuse(b, row); /* a sweep's own tiles are tried on every kernel */
 }
 
-/* Checks a problem first without options, so that a wrong problem is not blamed on an option. */
+/* Checks a problem first without options, so that a wrong problem is not blamed on an option. Without options only a
+ * problem that is no problem is a wrong argument. */
 static int check_problem(bench *b, const char *problem, const vkf_bench_params *params) {
   vkf_status status = vkf_device_bench(b->session.device, problem, NULL, NULL, NULL);
+  if (status == VKF_ERROR_ARGUMENT) return tool_usage_error("bench", "%s", tool_session_message(&b->session));
   if (status != VKF_OK) return tool_session_fail(&b->session, status, NULL);
   if (vkf_device_bench(b->session.device, problem, params, NULL, NULL) == VKF_OK) return TOOL_OK;
   return tool_usage_error("bench", "--%s: %s", params->variant ? "variant" : "filter",

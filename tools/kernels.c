@@ -103,21 +103,26 @@ static void on_compiled(void *user, const vkf_compiled_kernel *k) {
   bench_statistics_print(&told, stdout);
 }
 
-/* problem NULL: the ops whose problems cannot be written as a text. */
-static int compile_problem(compiling *c, const char *problem) {
-  vkf_status status = vkf_device_compile(c->session->device, problem, on_compiled, c);
-  return status == VKF_OK ? TOOL_OK : tool_session_fail(c->session, status, problem);
+/* The library calls a problem that is no problem a wrong argument, and nothing else. */
+static int fail(compiling *c, vkf_status status, const char *where) {
+  if (status == VKF_ERROR_ARGUMENT) return tool_usage_error("kernels", "%s", tool_session_message(c->session));
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(c->session, status, where);
 }
 
-static int list_problem(tool_session *session, const tool_args *args, const char *problem, json_t *rows) {
-  listing l = {.rows = rows, .problem = problem};
-  vkf_status status = vkf_device_list_kernels(session->device, problem, on_kernel, &l);
-  if (status == VKF_OK && !args->json) {
+/* problem NULL: the ops whose problems cannot be written as a text. */
+static int compile_problem(compiling *c, const char *problem) {
+  return fail(c, vkf_device_compile(c->session->device, problem, on_compiled, c), problem);
+}
+
+static int list_problem(compiling *c, const char *problem) {
+  listing l = {.rows = c->rows, .problem = problem};
+  vkf_status status = vkf_device_list_kernels(c->session->device, problem, on_kernel, &l);
+  if (status == VKF_OK && !c->is_json) {
     qsort(l.kernels, l.n, sizeof *l.kernels, before);
     print_kernels(&l);
   }
   free(l.kernels);
-  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
+  return fail(c, status, NULL);
 }
 
 /* Finds the problems that were asked for, else the usual ones. */
@@ -138,7 +143,7 @@ static int run_kernels(const tool_args *args) {
   const size_t n = find_problems(args, problems);
   int exit_code = tool_session_open(&session, args, args->device ? args->device : "", NULL);
   for (size_t i = 0; i < n && exit_code == TOOL_OK; i++)
-    exit_code = args->compile ? compile_problem(&c, problems[i]) : list_problem(&session, args, problems[i], rows);
+    exit_code = args->compile ? compile_problem(&c, problems[i]) : list_problem(&c, problems[i]);
   if (exit_code == TOOL_OK && args->compile && !args->problems.n && !args->n_operands)
     exit_code = compile_problem(&c, NULL);
   if (exit_code == TOOL_OK && args->json)

@@ -146,6 +146,19 @@ static int check_counts(const tool_args *args, const char *config, const char *f
       strcmp(args->command->name, "translate") ? "num-return-sequences" : "n-best", n_beams, (long long)n_results);
 }
 
+/* Refuses options that exclude each other. The library refuses what files ask for. */
+static int check_ways(const tool_args *args) {
+  const json_int_t n_beams = json_integer_value(json_object_get(args->config, "num_beams")),
+                   n_groups = json_integer_value(json_object_get(args->config, "num_beam_groups"));
+  if (n_beams > 1 && json_is_true(json_object_get(args->config, "do_sample")))
+    return tool_usage_error(args->command->name, "--do-sample: expected --num-beams 1, found %lld", (long long)n_beams);
+  if (n_beams > 0 && n_groups > 0 && n_beams % n_groups != 0)
+    return tool_usage_error(args->command->name,
+                            "--num-beam-groups: expected a number that divides --num-beams %lld, found %lld",
+                            (long long)n_beams, (long long)n_groups);
+  return TOOL_OK;
+}
+
 int tool_check_generation(const tool_args *args, const char *config, const char *folder) {
   static const char *const of_draws[] = {"temperature", "top-k",          "top-p",      "min-p", "top-h",
                                          "typical-p",   "epsilon-cutoff", "eta-cutoff", "seed"};
@@ -153,6 +166,7 @@ int tool_check_generation(const tool_args *args, const char *config, const char 
   const bool draws = tool_config_flag(config, folder, "do_sample");
   const size_t n_beams = tool_config_count(config, folder, "num_beams");
   char key[64];
+  if (check_ways(args) != TOOL_OK) return TOOL_USAGE;
   for (size_t i = 0; i < sizeof of_draws / sizeof of_draws[0]; i++) {
     tool_generation_key(of_draws[i], key);
     const json_t *given = json_object_get(args->config, key);

@@ -364,7 +364,8 @@ json_t *tool_config_value(const char *config, const char *folder, const char *ke
 size_t tool_config_count(const char *config, const char *folder, const char *key);
 bool tool_config_flag(const char *config, const char *folder, const char *key);
 /* Warns about options that have no effect because nothing is sampled or there are no beams. TOOL_USAGE after a message:
- * a sampling option has a value outside its key's range, or more results are wanted than there are beams. */
+ * options exclude each other, a sampling option has a value outside its key's range, or more results are wanted than
+ * there are beams. */
 int tool_check_generation(const tool_args *args, const char *config, const char *folder);
 
 #endif

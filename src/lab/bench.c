@@ -338,7 +338,7 @@ vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_benc
   vkf_arena_init(&b.arena, b.env);
   VKF_TRY(VKF_PARAMS_READ(b.env, vkf_bench_params, params, &p));
   if (!dev->gpu)
-    VKF_FAIL(b.env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels to time; expected a Vulkan device");
+    VKF_FAIL(b.env, VKF_ERROR_UNSUPPORTED, "the scalar path has no kernels to time; expected a Vulkan device");
   if (!strcmp(problem, "peak") || !strcmp(problem, "overhead"))
     return !on_row ? VKF_OK : vkf_lab_bench_device(dev, problem[0] == 'o', b.params, on_row, user);
   b.caps = vkf_gpu_device_caps(dev->gpu);

@@ -103,7 +103,7 @@ vkf_status vkf_device_compile(vkf_device *dev, const char *problem, vkf_compiled
   if (vkf_env_refuses(c.env, "vkf_device_compile")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(c.env);
   if (!dev->gpu)
-    return vkf_env_fail(c.env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels; expected a Vulkan device");
+    return vkf_env_fail(c.env, VKF_ERROR_UNSUPPORTED, "the scalar path has no kernels; expected a Vulkan device");
   if (!problem) VKF_CALL(compile_others(&c));
   if (!problem) return VKF_OK;
   VKF_CALL(vkf_tune_problem_parse(c.env, problem, &of));

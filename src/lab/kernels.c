@@ -67,7 +67,7 @@ vkf_status vkf_device_list_kernels(vkf_device *dev, const char *problem, vkf_ker
   vkf_env_clear(env);
   VKF_CALL(vkf_tune_problem_parse(env, problem, &l.c));
   if (!dev->gpu)
-    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels; expected a Vulkan device");
+    return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "the scalar path has no kernels; expected a Vulkan device");
   l.caps = vkf_gpu_device_caps(dev->gpu);
   vkf_tune_problem_of(&l.c, l.caps, l.mode, l.tuned, NULL, &l.problem);
   for (size_t i = 0; i < n; i++)

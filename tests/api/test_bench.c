@@ -129,8 +129,8 @@ static void what_is_refused_first(void **state) {
   (void)state;
   static const program_row rows[] = {
       {"$V bench norm:8,64 $T/page.html", 2, "", "expected one of peak, matmul, "},
-      {"$V bench norm:8,64 norm:8", 4, "", "norm:8"},
-      {"$V bench norm:8,64 ffn:3,16", 4, "", "expected a problem of the form ffn:M,D,F"},
+      {"$V bench norm:8,64 norm:8", 2, "", "norm:8"},
+      {"$V bench norm:8,64 ffn:3,16", 2, "", "expected a problem of the form ffn:M,D,F"},
       {"$V bench norm:8,64 --html $T/nosuch/x.html", 4, "", "nosuch/x.html: cannot be written: No such file"},
       {"$V bench norm:8,64 --html $T", 4, "", "cannot be written: Is a directory"},
       {"$V bench norm:8,64 --html --json", 2, "", "--html: expected a file to write, found '--json'"},

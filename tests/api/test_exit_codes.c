@@ -33,11 +33,11 @@ static const row rows[] = {
     {"info", "$G/gpt2", NULL, "$G/gpt2 --device nosuch", "$T/nosuch"},
     {"init", "$G/gpt2/config.json -o $T/made", NULL, NULL, "$T/nosuch -o $T/other"},
     {"tokenize", "-m $M a", NULL, NULL, "-m $T/nosuch a"},
-    {"kernels", "norm:8,64", NULL, "norm:8,64 --device nosuch", "norm:8"},
+    {"kernels", "norm:8,64", NULL, "norm:8,64 --device nosuch", "norm:8,64 --device ref"},
     {"tune", NULL, NULL, "--device nosuch", "$T/nosuch"},
     {"bench", "norm:8,64 --no-roofs --seconds 0.01",
      "matmul:5,12,16 --variant matmul-naive-m1n1 --shader $T/wrong.comp --no-roofs --seconds 0.01",
-     "norm:8,64 --device nosuch", "norm:8 --no-roofs"},
+     "norm:8,64 --device nosuch", "norm:8,64 --no-roofs --device ref"},
     {"op", "softmax -i $T/x.json -o $T/o.json", NULL, "softmax -i $T/x.json -o $T/o.json --device nosuch",
      "softmax -i $T/nosuch.json -o $T/o.json"},
     {"tour", "softmax", "scores --file $T/tour.json", "softmax --device nosuch", "softmax --file $T/nosuch.json"},
@@ -127,6 +127,25 @@ static void test_table(void **state) {
   }
 }
 
+/* What is wrong in the command line alone ends with 2, also if only the library sees it. */
+static void test_command_lines(void **state) {
+  (void)state;
+  static const program_row lines[] = {
+      {"$V kernels matmul:8", TOOL_USAGE, "", "expected a problem of the form matmul:M,N,K[,FORMAT]"},
+      {"$V kernels --compile matmul:8", TOOL_USAGE, "", "found matmul:8\nSee `vkformer kernels --help`"},
+      {"$V bench matmul:8", TOOL_USAGE, "", "found matmul:8\nSee `vkformer bench --help`"},
+      {"$V generate $G/gpt2 -p a --do-sample --num-beams 4", TOOL_USAGE, "",
+       "--do-sample: expected --num-beams 1, found 4"},
+      {"$V generate $G/gpt2 -p a --num-beams 4 --num-beam-groups 3", TOOL_USAGE, "",
+       "--num-beam-groups: expected a number that divides --num-beams 4, found 3"},
+      {"$V translate -m $M a --do-sample --num-beams 2", TOOL_USAGE, "",
+       "--do-sample: expected --num-beams 1, found 2"},
+      {"echo '{\"num_beams\": 4}' > $T/beams.json; $V translate -m $M a --do-sample -g $T/beams.json", TOOL_FAILED, "",
+       "\"do_sample\" with num_beams 4 is not supported"},
+  };
+  PROGRAM_ROWS(lines);
+}
+
 /* A result over its bound (here the reference is wrong) is reported on stderr, and the trace is complete. */
 static void test_op_over_its_bound(void **state) {
   (void)state;
@@ -173,5 +192,6 @@ static void test_columns_of_help(void **state) {
       0, "", "");
 }
 
-PROGRAM_MAIN(prepare, cmocka_unit_test(test_table), cmocka_unit_test(test_op_over_its_bound),
-             cmocka_unit_test(test_no_command_is_missing), cmocka_unit_test(test_columns_of_help))
+PROGRAM_MAIN(prepare, cmocka_unit_test(test_table), cmocka_unit_test(test_command_lines),
+             cmocka_unit_test(test_op_over_its_bound), cmocka_unit_test(test_no_command_is_missing),
+             cmocka_unit_test(test_columns_of_help))
