@@ -67,7 +67,11 @@ static const tool_option generation_options[] = {
      "step"},
     {"force-words-ids", 0, TOOL_KEY_LISTS, 0, "LISTS", "with beams: sequences that every text must contain: [5,6],[7]"},
     {"return-alternatives", 0, TOOL_KEY_TRUE, 0, NULL,
-     "make the N texts of --num-return-sequences or --n-best begin\nwith the N most likely tokens, one each"},
+     "make the N texts of --num-return-sequences or --n-best begin\nwith the N most likely tokens, one each. Fewer if "
+     "not so many\nmay begin"},
+    {"min-alternative-expansion-prob", 0, TOOL_KEY_NUMBER, 0, "X",
+     "with --return-alternatives: leave out those whose first token\nhas a probability below X, but not the first one; "
+     "0 to 1"},
     {"repetition-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "over 1: tokens that occurred before become less likely"},
     {"no-repeat-ngram-size", 0, TOOL_KEY_WHOLE, 0, "N", "never repeat a sequence of N tokens"},
     {"encoder-repetition-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "over 1: tokens of the source become more likely"},

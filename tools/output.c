@@ -181,5 +181,8 @@ int tool_check_generation(const tool_args *args, const char *config, const char 
     if (json_object_get(args->config, key))
       fprintf(stderr, "vkformer: --%s has no effect without beams (--num-beams)\n", of_beams[i]);
   }
+  if (json_object_get(args->config, "min_alternative_expansion_prob") &&
+      !tool_config_flag(config, folder, "return_alternatives"))
+    fprintf(stderr, "vkformer: --min-alternative-expansion-prob has no effect without --return-alternatives\n");
   return check_counts(args, config, folder, n_beams);
 }

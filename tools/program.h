@@ -289,7 +289,7 @@ size_t tool_array_elements(const vkf_array *array);
 double tool_array_value(const vkf_array *array, size_t i);
 /* Returns the largest element, at least 0; NaN if one is NaN. */
 double tool_array_largest(const vkf_array *array);
-/* Whether beam search found row `row` of a generation: it may find fewer sequences than were asked for. */
+/* Whether there is a sequence in row `row` of a generation: a search may find fewer than were asked for. */
 bool tool_is_found(const vkf_result *result, size_t row);
 /* Prints an array as an indented matrix with rows of the last dimension; wide and long ones are shortened. */
 void tool_array_print(const vkf_array *array);

@@ -26,7 +26,7 @@ int tool_translation_prepare(const tool_translation *t, tool_entry *e);
 /* Formats the line e->out. result NULL: the line was not translated. */
 int tool_translation_render(const tool_translation *t, tool_entry *e, const vkf_result *result);
 
-/* Whether there is a translation of rank `best`: beam search may find fewer than were asked for. */
+/* Whether there is a translation of rank `best`: a search may find fewer than were asked for. */
 bool tool_translation_is_there(const tool_translation *t, const vkf_result *result, size_t best);
 
 /* Returns the number of ids of a row of `sequences`, up to and with the end id, without the start token and pads. */

@@ -148,16 +148,20 @@ VKF_API const char *vkf_generation_expects(const char *key, double value);
  *
  * Arrays of the result:
  *   sequences         [B*num_return_sequences, length] int32
- *   sequences_scores  [rows] float32, with beams or params.scores: the sum of the log-probabilities of a row's
- *                     generated ids, divided by their number to the power of length_penalty. They are those of
- *                     transformers' compute_transition_scores(normalize_logits=True); with beams those of
- *                     normalize_logits=False, because beam search edits scores after the log-softmax. If too few
- *                     sequences fulfil the options, the other rows have no new ids and the score -infinity
+ *   sequences_scores  [rows] float32, with beams, return_alternatives or params.scores: the sum of the
+ *                     log-probabilities of a row's generated ids, divided by their number to the power of
+ *                     length_penalty. They are those of transformers' compute_transition_scores(normalize_logits=True);
+ *                     with beams those of normalize_logits=False, because beam search edits scores after the
+ *                     log-softmax. -infinity, with beams or alternatives: the sequence is absent
  *   token_scores      [rows, length] float32, beside sequences_scores: these log-probabilities, of each id of
  *                     `sequences` that was generated; 0 for the others
  *   logprobs          [rows, steps] float32, with top_logprobs N: of the generated tokens
  *   top_ids, top_logprobs  [rows, steps, N], with top_logprobs N; -1 and 0 after a row's end. Log-probabilities are the
  *                     log-softmax of the model's logits, before penalties, temperature and other options
+ *
+ * An absent sequence has a row, so each input has as many of them, but no new ids, and the score -infinity. The last
+ * sequences of beams are absent if fewer fulfil the options, and the last alternatives if fewer may begin; an
+ * alternative is also absent if no id may follow at some place. The first sequence of an input never is.
  *
  * Every key of the configuration is applied or refused by name. encoder_repetition_penalty applies to every beam
  * (transformers 5.12 applies it to the first B of B x beams rows). "num_beam_groups", "diversity_penalty" and
@@ -171,7 +175,9 @@ VKF_API const char *vkf_generation_expects(const char *key, double value);
  *   "return_alternatives" (default false), as CTranslate2 has it: sequence i of num_return_sequences begins with the
  *     i-th most likely id after the prompt and continues greedily or with beams of its own. The order is that of these
  *     ids; each score is that of all ids of the sequence. The end may be one of these ids, unlike in CTranslate2;
- *     "min_new_tokens" 1 excludes it.
+ *     "min_new_tokens" 1 excludes it. If fewer ids may come there, the other sequences are absent.
+ *   "min_alternative_expansion_prob" (default 0), as CTranslate2 has it: an alternative is absent if the probability of
+ *     its first id, by token_scores, is below this. The first alternative is not, unlike in CTranslate2.
  *   "prefix_bias_beta" (default 0), as CTranslate2 has it, for vkf_session_translate(): target_prefixes are not forced,
  *     but preferred, see vkformer help generation.
  *   "coverage_penalty" (default 0), as CTranslate2 has it, also for translations: hypotheses are ranked by their score

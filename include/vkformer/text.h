@@ -94,12 +94,14 @@ typedef enum vkf_skip_reason {
 VKF_API vkf_skip_reason vkf_result_skipped(const vkf_result *result, size_t text, const char **why);
 
 /* Translates each text into s texts (num_return_sequences), the best first, or with do_sample in the order in which
- * they were drawn. vkf_result_text(result, i * s + r) is translation r of texts[i], without white space at its ends.
+ * they were drawn. vkf_result_text(result, i * s + r) is translation r of texts[i], without white space at its ends; ""
+ * if it is absent in a part of the text (its score there is -infinity, see vkf_session_generate()).
  * The parts of a text that was split are joined, with a space where the text had white space. VKF_ERROR_ARGUMENT names
  * a text (counted from 1) that is empty, not UTF-8, or too long if long_texts is VKF_LONG_REFUSE.
  *
  * Arrays with s rows for each part of a text:
- *   sequences   as from vkf_session_generate(); with beams or params.scores also sequences_scores and token_scores
+ *   sequences   as from vkf_session_generate(); with beams, alternatives or params.scores also sequences_scores and
+ *               token_scores
  *   texts       [rows] int32: the number of the text that the row belongs to
  *   alignments  [rows,length,sources] float32, with params.alignments: the weight that each id of `sequences` gives
  *               to each of the first n_sources[row] ids of its part (the end id included): the mean over heads of the
@@ -307,11 +309,12 @@ VKF_DEFINE_INIT(vkf_generate_text_params)
 
 /* Continues each prompt (an encoder-decoder: answers it) with s sequences (num_return_sequences).
  * vkf_result_text(result, i * s + r) is sequence r of prompt i. Arrays: `sequences` [n*s,length] int32: the generated
- * ids without the prompt, then -1; with beams or params.scores `sequences_scores` [n*s], as from
- * vkf_session_generate(), but NaN if the prompt was skipped or a stop string ended the generation (not with beams or
- * several sequences); with top_logprobs N `logprobs` [n*s,length], `top_ids` and `top_logprobs` [n*s,length,N]. A text
- * ends at the model's last position; a prompt that leaves no room is refused. A prompt's text depends on the
- * configuration, the prompt, and with do_sample on seed and line; it does not depend on the other prompts. */
+ * ids without the prompt, then -1; with beams, alternatives or params.scores `sequences_scores` [n*s], as from
+ * vkf_session_generate() (-infinity: the sequence is absent), but NaN if the prompt was skipped or a stop string ended
+ * the generation (not with beams or several sequences); with top_logprobs N `logprobs` [n*s,length], `top_ids` and
+ * `top_logprobs` [n*s,length,N]. A text ends at the model's last position; a prompt that leaves no room is refused. A
+ * prompt's text depends on the configuration, the prompt, and with do_sample on seed and line; it does not depend on
+ * the other prompts. */
 VKF_API vkf_status vkf_session_generate_text(vkf_session *session, const char *const *prompts, size_t n_prompts,
                                              const vkf_generate_text_params *params, vkf_result **out);
 

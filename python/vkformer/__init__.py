@@ -15,6 +15,7 @@ import collections.abc
 import contextlib
 import ctypes
 import json
+import math
 import operator
 import os
 import queue
@@ -330,10 +331,16 @@ def _scores(arrays: Dict[str, Any], n: int, n_texts: int) -> List[Optional[float
     return [rows[i // each][i % each] if len(rows.get(i // each, ())) == each else None for i in range(n)]
 
 
-def _grouped(texts: List[Any], n: int) -> Sequence[Any]:
-    """Groups the results of n texts: a text for each, or a list of texts for each."""
-    each = len(texts) // n
-    return texts if each == 1 else [texts[i : i + each] for i in range(0, len(texts), each)]
+def _grouped(result: _Result, found: List[Any], n: int) -> Sequence[Any]:
+    """Groups what was found for n texts: one for each, or a list for each, without the sequences that are absent."""
+    each = len(found) // n
+    if each == 1:
+        return found
+    arrays = result.arrays()
+    scores = arrays.get("sequences_scores", ())
+    texts = arrays.get("texts", [row // each for row in range(len(scores))])
+    absent = {(int(texts[row]), row % each) for row, score in enumerate(scores) if score == -math.inf}
+    return [[found[i * each + r] for r in range(each) if r == 0 or (i, r) not in absent] for i in range(n)]
 
 
 class _Opened:
@@ -575,7 +582,7 @@ class Session(_Opened):
         """Returns the translation of a text, or a list of them for a list of texts.
 
         With num_return_sequences each text has a list of translations, as from pipelines of transformers: the best
-        first, or with do_sample in the order in which they are drawn.
+        first, or with do_sample in the order in which they are drawn. It is shorter if the options allow fewer.
         long_texts: "refuse", "truncate" or "split" a text that has more tokens than the model has positions.
         target_prefixes: how the translation of each text must begin (None: with anything); prefix_bias_beta makes this
         a preference. force_words: words that every translation must have; needs beams. replace_unknowns: replaces an
@@ -610,7 +617,7 @@ class Session(_Opened):
             found: List[Any] = result.texts()
             if scores:
                 found = list(zip(found, _scores(result.arrays(), len(found), len(many))))
-        grouped = _grouped(found, len(many))
+            grouped = _grouped(result, found, len(many))
         return grouped[0] if isinstance(texts, str) else grouped
 
     def score(self, sources: _Texts, targets: _Texts, **generation: Any) -> Any:
@@ -631,7 +638,7 @@ class Session(_Opened):
             found.append(Score(float(score), own, [float(x) for x in logprobs[: len(own)]]))
         return found[0] if isinstance(sources, str) else found
 
-    def _generate(self, prompts: List[str], on_text: Any, stops: _Texts, generation: Dict[str, Any]) -> List[str]:
+    def _generate(self, prompts: List[str], on_text: Any, stops: _Texts, generation: Dict[str, Any]) -> Sequence[Any]:
         failure: List[BaseException] = []
         ends = _listed(stops, "stops")
         ctrl_c = self._ctrl_c
@@ -664,19 +671,19 @@ class Session(_Opened):
                 raise failure[0]
             if status != c.Status.ERROR_STOPPED or ctrl_c.asked:
                 self._check(status)
-            return result.texts()
+            return _grouped(result, result.texts(), len(prompts))
 
     def generate(self, prompts: _Texts, stops: _Texts = (), on_text: Any = None, **generation: Any) -> Any:
         """Returns the text that follows a prompt, or a list for a list of prompts (an encoder-decoder answers them).
 
         stops: the text ends before this one, or the first of these. on_text(prompt, piece) is called as texts grow,
         with the index of the prompt, but not with beams or several sequences; if it returns something true, the call
-        stops. With num_return_sequences each prompt has a list of texts.
+        stops. With num_return_sequences each prompt has a list of texts, fewer if the options allow no more.
         """
         many = _listed(prompts, "prompts")
         if not many:
             return []
-        found = _grouped(self._generate(many, on_text, stops, generation), len(many))
+        found = self._generate(many, on_text, stops, generation)
         return found[0] if isinstance(prompts, str) else found
 
     def stream(self, prompt: str, stops: _Texts = (), **generation: Any) -> Iterator[str]:
@@ -696,9 +703,9 @@ class Session(_Opened):
 
         def work() -> None:
             try:
-                texts = self._generate([prompt], on_text, stops, generation)
+                found = self._generate([prompt], on_text, stops, generation)[0]
                 if not n_pieces:
-                    for text in texts:
+                    for text in [found] if isinstance(found, str) else found:
                         pieces.put(text)
                 pieces.put(None)
             except BaseException as error:

@@ -151,7 +151,7 @@ vkf_status vkf_decode_batch_result(const vkf_batch *batch, uint32_t seat, uint32
   const vkf_generation_config *c = batch->config;
   const vkf_search *first = &batch->searches[seat * batch->copies];
   const uint32_t each = vkf_decode_search_results(c);
-  const bool has_scores = c->num_beams > 1 || first->input.scores;
+  const bool has_scores = vkf_decode_search_scores(c, first->input.scores);
   size_t n = 0;
   *out = (vkf_generated){.env = batch->env, .n_rows = n_seats * batch->copies * each};
   for (uint32_t i = 0; i < out->n_rows; i++) {

@@ -38,7 +38,7 @@ typedef struct vkf_batch {
   vkf_logit_edit *edits;
   uint32_t *live; /* [n_live], room for n: the searches of the last step */
   uint32_t n_live;
-  int32_t *got; /* [n_live]: the new id of each of these searches; VKF_NO_TOKEN with beams or if it failed */
+  int32_t *got; /* [n_live]: the new id of each of these searches; VKF_NO_TOKEN with beams, or if it ended without */
   vkf_env_failure *failures; /* [n_seats] */
 } vkf_batch;
 

@@ -120,7 +120,7 @@ static void merge_rows(vkf_beams *s, const float *values, const int32_t *ids, ui
   memset(s->cursors, 0, s->n_beams * sizeof(*s->cursors));
   if (only) s->cursors[0] = *only;
   for (uint32_t i = 0; i < s->n_keep; i++) {
-    vkf_beam_candidate best = {0};
+    vkf_beam_candidate best = {.score = -INFINITY, .logprob = -INFINITY, .becomes = -1}; /* if none is left */
     bool found = false;
     for (uint32_t row = 0; row < s->n_beams; row++) {
       if (s->cursors[row] == k) continue;
@@ -131,7 +131,7 @@ static void merge_rows(vkf_beams *s, const float *values, const int32_t *ids, ui
       best = (vkf_beam_candidate){.score = score, .row = row, .id = ids[at], .logprob = values[at], .becomes = -1};
       found = true;
     }
-    s->cursors[best.row]++;
+    if (found) s->cursors[best.row]++;
     best.ends = is_last || vkf_decode_id_in(&s->config->eos, best.id);
     best.finishes = best.ends && (i < s->n_beams || (is_last && n_ended < s->n_kept));
     n_ended += best.finishes;

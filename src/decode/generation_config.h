@@ -54,6 +54,7 @@ typedef struct vkf_generation_config {
   double prefix_bias_beta;  /* CTranslate2's key: how much more likely a given prefix becomes; 0: it is forced */
   double coverage_penalty;  /* CTranslate2's key: weight of the penalty for source tokens not attended to; 0: none */
   bool return_alternatives; /* CTranslate2's key: the results differ in the first id after the prompt */
+  double min_alternative_expansion_prob; /* CTranslate2's key: least probability of that id; result 0 needs none */
   double repetition_penalty, encoder_repetition_penalty;       /* 1: none */
   vkf_length_decay length_decay;                               /* key "exponential_decay_length_penalty" */
   uint32_t no_repeat_ngram_size, encoder_no_repeat_ngram_size; /* 0: none */

@@ -25,6 +25,7 @@ const vkf_generation_key vkf_decode_generation_keys[] = {
     {"prefix_bias_beta", VKF_KEY_REAL, AT(prefix_bias_beta), VKF_RANGE_BELOW_1},
     {"coverage_penalty", VKF_KEY_REAL, AT(coverage_penalty), VKF_RANGE_FROM_0},
     {"return_alternatives", VKF_KEY_BOOL, AT(return_alternatives), VKF_RANGE_NONE},
+    {"min_alternative_expansion_prob", VKF_KEY_REAL, AT(min_alternative_expansion_prob), VKF_RANGE_FROM_0_TO_1},
     {"bos_token_id", VKF_KEY_ID, AT(bos), VKF_RANGE_NONE},
     {"pad_token_id", VKF_KEY_ID, AT(pad), VKF_RANGE_NONE},
     {"decoder_start_token_id", VKF_KEY_ID, AT(decoder_start), VKF_RANGE_NONE},

@@ -17,7 +17,7 @@ static vkf_status check_input(const vkf_search *s) {
   const vkf_generation_config *c = in->config;
   uint32_t n_vocab = s->scratch->marks.n_vocab;
   uint64_t n_ids = (uint64_t)n_vocab * vkf_decode_beams_each(c);
-  if (has_beams(s) && vkf_decode_beams_keep(c) + in->copy > n_ids)
+  if (has_beams(s) && vkf_decode_beams_keep(c) > n_ids)
     return vkf_env_fail(
         s->env, VKF_ERROR_ARGUMENT, "search: %u beams need %llu candidates, but a vocabulary of %u gives only %llu",
         vkf_decode_beams_each(c), (unsigned long long)vkf_decode_beams_keep(c), n_vocab, (unsigned long long)n_ids);
@@ -26,10 +26,6 @@ static vkf_status check_input(const vkf_search *s) {
                         "search: with %u beams one that meets its length limit may have only %llu sequences: expected "
                         "num_return_sequences of at most so many, found %u",
                         c->num_beams, (unsigned long long)vkf_decode_beams_keep(c), c->num_return_sequences);
-  if (c->return_alternatives && in->copy >= n_vocab)
-    return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
-                        "search: %u alternatives need so many ids, but the vocabulary has %u", c->num_return_sequences,
-                        n_vocab);
   if (in->prompt == NULL && vkf_decode_generation_start(c) == VKF_NO_TOKEN)
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
                         "generation configuration: expected decoder_start_token_id or bos_token_id, found neither");
@@ -89,6 +85,7 @@ vkf_status vkf_decode_search_init(vkf_search *s, vkf_env *env, vkf_search_scratc
                                   const vkf_search_input *input) {
   const vkf_generation_config *c = input->config;
   *s = (vkf_search){.env = env, .input = *input, .scratch = scratch};
+  s->input.scores = vkf_decode_search_scores(c, input->scores);
   s->start = vkf_decode_generation_start(c);
   s->length = s->prompt = input->prompt != NULL ? input->n_prompt : 1;
   s->max_length = (uint32_t)VKF_MIN(input->max_length, (uint64_t)INT32_MAX);
@@ -102,8 +99,8 @@ vkf_status vkf_decode_search_init(vkf_search *s, vkf_env *env, vkf_search_scratc
     VKF_CALL(init_beams(s));
   } else {
     s->ids = vkf_env_alloc(env, s->capacity, sizeof *s->ids);
-    if (input->scores) s->logprobs = vkf_env_alloc(env, s->capacity, sizeof *s->logprobs);
-    if (s->ids == NULL || (input->scores && s->logprobs == NULL)) return VKF_ERROR_MEMORY;
+    if (s->input.scores) s->logprobs = vkf_env_alloc(env, s->capacity, sizeof *s->logprobs);
+    if (s->ids == NULL || (s->input.scores && s->logprobs == NULL)) return VKF_ERROR_MEMORY;
     memcpy(s->ids, prompt_of(s), s->prompt * sizeof *s->ids);
   }
   return VKF_OK;
@@ -178,9 +175,21 @@ static bool is_at_fork(const vkf_search *s) {
   return s->input.config->return_alternatives && s->length == vkf_decode_processors_begin(&s->processors);
 }
 
-static vkf_status no_id(const vkf_search *s, const char *found) {
-  return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT, "step %u: expected an id with a finite score, but %s",
-                      s->length - s->prompt, found);
+/* Returns whether a sentence has no alternative of the search's number, given the log-probability of its next id. The
+ * first alternative never is absent. */
+static bool is_absent(const vkf_search *s, double log_prob) {
+  const vkf_generation_config *c = s->input.config;
+  if (!c->return_alternatives || s->input.copy == 0) return false;
+  return !(log_prob > -INFINITY) || (is_at_fork(s) && exp(log_prob) < c->min_alternative_expansion_prob);
+}
+
+/* Ends a search without a result. */
+static vkf_status end_without(vkf_search *s) {
+  s->is_done = true;
+  s->length = s->prompt;
+  s->sum = -INFINITY;
+  if (has_beams(s)) s->groups[0].n_candidates = 0; /* those of the last step have been told */
+  return VKF_OK;
 }
 
 /* Keeps -infinity: the id is forbidden. */
@@ -188,12 +197,15 @@ static double log_prob_of(float score, float top, double log_sum) {
   return score > -INFINITY ? (double)score - top - log_sum : -INFINITY;
 }
 
-/* Returns the id of rank `rank` by all scores, ties by the lower id, and its log-probability. */
+/* Returns the id of rank `rank` by all scores, ties by the lower id, and its log-probability: -infinity if the id is
+ * forbidden, or if there are not so many. */
 static int32_t ranked(const vkf_search *s, const float *scores, uint32_t rank, double *log_prob) {
   const uint32_t n = s->scratch->marks.n_vocab;
   vkf_sample_candidate *candidates = s->scratch->candidates;
   uint32_t best = 0;
   float top = 0;
+  *log_prob = -INFINITY;
+  if (rank >= n) return VKF_NO_TOKEN;
   for (uint32_t i = 1; i < n; i++)
     if (scores[i] > scores[best]) best = i;
   if (rank > 0) {
@@ -279,8 +291,9 @@ static void step_groups(vkf_search *s, const float *log_probs) {
   memcpy(s->group_is_done, is_done, s->n_groups * sizeof *is_done);
 }
 
-/* Fails if a search that is over has found no sequence. */
+/* Fails if a search that is over has found no sequence, unless that may be. */
 static vkf_status check_found(const vkf_search *s) {
+  if (is_absent(s, -INFINITY)) return VKF_OK;
   for (uint32_t g = 0; g < s->n_groups; g++)
     if (s->groups[g].finished.finished[0]) return VKF_OK;
   if (s->input.config->force_words.n == 0)
@@ -291,7 +304,8 @@ static vkf_status check_found(const vkf_search *s) {
       s->max_length);
 }
 
-/* Chooses the next id from all scores [n_vocab]: draws it, or takes the one of rank `rank`. */
+/* Chooses the next id from all scores [n_vocab]: draws it, or takes the one of rank `rank`; VKF_NO_TOKEN: the
+ * alternative is absent. */
 static vkf_status choose(vkf_search *s, const float *scores, uint32_t rank, int32_t *id) {
   const vkf_search_input *in = &s->input;
   uint32_t step = s->length - s->prompt, n_vocab = s->scratch->marks.n_vocab;
@@ -306,8 +320,11 @@ static vkf_status choose(vkf_search *s, const float *scores, uint32_t rank, int3
   } else {
     *id = ranked(s, scores, rank, &log_prob);
   }
-  if (*id == VKF_NO_TOKEN) return no_id(s, "every id is forbidden");
-  if (rank > 0 && isinf(log_prob)) return no_id(s, "fewer are allowed than there are alternatives");
+  if (is_absent(s, log_prob)) *id = VKF_NO_TOKEN;
+  if (is_absent(s, log_prob)) return VKF_OK;
+  if (*id == VKF_NO_TOKEN || (in->config->return_alternatives && isinf(log_prob)))
+    return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
+                        "step %u: expected an id with a finite score, but every id is forbidden", step);
   s->sum += log_prob;
   if (s->logprobs != NULL) s->logprobs[s->length] = (float)log_prob;
   return VKF_OK;
@@ -316,9 +333,8 @@ static vkf_status choose(vkf_search *s, const float *scores, uint32_t rank, int3
 vkf_status vkf_decode_search_take(vkf_search *s, const float *values, const int32_t *ids, int32_t *id) {
   const uint32_t rank = is_at_fork(s) ? s->input.copy : 0;
   *id = VKF_NO_TOKEN;
-  if (s->k > 0 && rank > 0 && !(values[rank] > -INFINITY))
-    return no_id(s, "fewer are allowed than there are alternatives");
   if (has_beams(s)) {
+    if (is_at_fork(s) && is_absent(s, rank < s->k ? values[rank] : -INFINITY)) return end_without(s);
     if (s->best)
       step_groups(s, values);
     else
@@ -326,8 +342,9 @@ vkf_status vkf_decode_search_take(vkf_search *s, const float *values, const int3
     s->length++;
     return s->is_done ? check_found(s) : VKF_OK;
   }
-  if (s->k > 0) *id = ids[rank];
+  if (s->k > 0) *id = ids[0];
   if (s->k == 0) VKF_CALL(choose(s, values, rank, id));
+  if (*id == VKF_NO_TOKEN) return end_without(s);
   s->ids[s->length++] = *id;
   s->is_done = vkf_decode_id_in(&s->input.config->eos, *id) || s->length >= s->max_length;
   return VKF_OK;
@@ -371,7 +388,8 @@ const int32_t *vkf_decode_search_result(const vkf_search *s, uint32_t i, uint32_
   }
   *length = s->length;
   /* as for finished beams: the sum of the log-probabilities divided by n_generated^length_penalty */
-  if (score != NULL) *score = (float)(s->sum / pow(s->length - s->prompt, s->input.config->length_penalty));
+  const double by = pow(s->length - s->prompt, s->input.config->length_penalty);
+  if (score != NULL) *score = s->sum > -INFINITY ? (float)(s->sum / by) : -INFINITY;
   return s->ids;
 }
 

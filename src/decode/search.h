@@ -43,7 +43,7 @@ typedef struct vkf_search_input {
   uint64_t n_positions; /* most ids that the model can be fed in one sequence; 0: no limit */
   uint64_t line;        /* number of the sentence, for random numbers */
   uint32_t copy;        /* number of this search among those of the sentence: see vkf_decode_search_copies() */
-  bool scores;          /* scores are wanted without beams, too; the host then reads all scores of a step */
+  bool scores;          /* see vkf_decode_search_scores(); without beams the host then reads all scores of a step */
 } vkf_search_input;
 
 /* A search has num_beams rows in each step. */
@@ -85,6 +85,8 @@ bool vkf_decode_search_forks(const vkf_generation_config *config, bool has_sourc
 /* Returns whether the host needs all scores of each row to rank its ids: with prefix_bias_beta, groups of beams or
  * force_words. */
 bool vkf_decode_search_ranks_all(const vkf_generation_config *config);
+/* Returns whether results have scores: if they are wanted, and if a result may be absent, whose score is -infinity. */
+bool vkf_decode_search_scores(const vkf_generation_config *config, bool wanted);
 /* Returns how many candidates a search wants for each row; 0: all scores. scores: as in its input. */
 uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores);
 /* Returns the length of the longest sequence that a search can reach: max_length, but at most one id more than the
@@ -109,19 +111,20 @@ vkf_status vkf_decode_search_ask(vkf_search *search, vkf_search_row *rows, uint3
 vkf_status vkf_decode_search_check(const vkf_search *search, const float *values, const int32_t *ids);
 /* Takes the answer to a step. values, ids [n_rows][k]: the k largest edited scores of the next id of each row,
  * descending, and their ids; ties by the lower id. k 0: values [n_rows][n_vocab] are all scores, ids is NULL. Scores
- * are logits; with beams log-probabilities. *id: the new id, or VKF_NO_TOKEN with beams. VKF_ERROR_ARGUMENT: no id
- * may be drawn; fewer ids are allowed than there are alternatives; beams found no sequence that is allowed and has all
- * words that must appear. */
+ * are logits; with beams log-probabilities. *id: the new id, or VKF_NO_TOKEN with beams and if the search ends without
+ * a result: an alternative does, unless it is the first (copy 0), if its first id is forbidden or too improbable, or if
+ * no id is allowed later. VKF_ERROR_ARGUMENT: no id may be drawn, or follow in the first alternative; beams found no
+ * sequence that is allowed and has all words that must appear. */
 vkf_status vkf_decode_search_take(vkf_search *search, const float *values, const int32_t *ids, int32_t *id);
 /* Stops a search that is not done. It keeps what it has found. */
 void vkf_decode_search_stop(vkf_search *search);
 
 /* Returns the ids of result i, prompt included, with their number and score (NULL: not wanted). The best result comes
- * first, over all groups. If beams found fewer, the rest are the prompt alone with score -infinity. Valid until
- * vkf_decode_search_finish(). */
+ * first, over all groups. A result that is absent is the prompt alone with score -infinity: beams found fewer, or the
+ * sentence has no such alternative. Valid until vkf_decode_search_finish(). */
 const int32_t *vkf_decode_search_result(const vkf_search *search, uint32_t i, uint32_t *length, float *score);
-/* Returns the log-probability of each id of result i, 0 in the prompt; NULL: input.scores was false and there are no
- * beams. Valid as long as the ids. */
+/* Returns the log-probability of each id of result i, 0 in the prompt; NULL: there are no scores. Valid as long as the
+ * ids. */
 const float *vkf_decode_search_logprobs(const vkf_search *search, uint32_t i);
 
 #endif

@@ -36,10 +36,14 @@ bool vkf_decode_search_forks(const vkf_generation_config *config, bool has_sourc
   return config->num_beams > 1 || (!has_source && vkf_decode_search_copies(config) > 1);
 }
 
+bool vkf_decode_search_scores(const vkf_generation_config *config, bool wanted) {
+  return wanted || config->num_beams > 1 || config->return_alternatives;
+}
+
 uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores) {
-  if (config->do_sample || vkf_decode_search_ranks_all(config) || (scores && config->num_beams == 1)) return 0;
-  const uint64_t wanted = config->num_beams == 1 ? 1 : vkf_decode_beams_keep(config);
-  return (uint32_t)VKF_MIN(VKF_MAX(wanted, vkf_decode_search_copies(config)), n_vocab);
+  if (config->do_sample || vkf_decode_search_ranks_all(config)) return 0;
+  if (config->num_beams == 1) return vkf_decode_search_scores(config, scores) ? 0 : 1;
+  return (uint32_t)VKF_MIN(VKF_MAX(vkf_decode_beams_keep(config), vkf_decode_search_copies(config)), n_vocab);
 }
 
 uint32_t vkf_decode_search_longest(uint64_t max_length, uint64_t n_positions, uint32_t n_prompt) {

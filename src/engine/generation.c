@@ -71,7 +71,7 @@ static vkf_status check_memory(const vkf_generation *g, uint32_t k, uint32_t lon
   const vkf_generation_config *c = g->params.config;
   const uint32_t B = g->params.n_seats, n_vocab = vkf_model_net_info(g->session->model->net)->target_vocab;
   const double n_rows = (double)B * vkf_decode_search_copies(c) * vkf_decode_search_rows(c);
-  const double id = c->num_beams > 1 ? 3 * 8 : g->params.scores ? 8 : 4;
+  const double id = c->num_beams > 1 ? 3 * 8 : vkf_decode_search_scores(c, g->params.scores) ? 8 : 4;
   const double need = n_rows * (4.0 * n_vocab + 8.0 * (k ? k : n_vocab) + id * longest);
   const double has = (double)vkf_host_bytes();
   if (has <= 0 || need <= has) return VKF_OK;

@@ -138,8 +138,8 @@ static vkf_status add_results(const generator *g, vkf_result *result) {
   const uint32_t n_vocab = vkf_model_net_info(g->session->model->net)->target_vocab;
   for (size_t i = g->n_begun * g->each; i < rows; i++) g->sequences[i].score = NAN;
   return vkf_task_sequences_add(g->sequences, rows, vkf_decode_search_fill(&g->config),
-                                g->config.num_beams > 1 || g->params.scores, VKF_MIN(g->params.top_logprobs, n_vocab),
-                                result);
+                                vkf_decode_search_scores(&g->config, g->params.scores),
+                                VKF_MIN(g->params.top_logprobs, n_vocab), result);
 }
 
 vkf_status vkf_task_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,

@@ -265,7 +265,7 @@ static vkf_status make_result(const writer *w, const group *g, vkf_result **out)
   for (size_t i = 0; i < rows; i++)
     if (!g->texts[i]) g->sequences[i].score = NAN;
   VKF_TRY(vkf_engine_result_create(w->session->env, &result));
-  VKF_TRY(vkf_task_sequences_add(g->sequences, rows, -1, w->config.num_beams > 1 || w->params.scores,
+  VKF_TRY(vkf_task_sequences_add(g->sequences, rows, -1, vkf_decode_search_scores(&w->config, w->params.scores),
                                  VKF_MIN(w->params.top_logprobs, n_vocab), result));
   for (size_t i = 0; i < rows; i++) VKF_TRY(vkf_engine_result_add_text(result, g->texts[i]));
   VKF_TRY(vkf_task_parts_report(&g->parts, result));

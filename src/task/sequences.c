@@ -11,13 +11,18 @@ static void *copy(vkf_arena *arena, const void *records, size_t first, size_t n,
   return out;
 }
 
+bool vkf_task_sequence_is_absent(const vkf_task_sequence *sequence) {
+  return sequence->n_new == 0 && isinf(sequence->score);
+}
+
 vkf_status vkf_task_sequence_take(vkf_arena *arena, const vkf_task_sequence_source *source, vkf_task_sequence *out) {
   const vkf_generated *results = source->results;
   const vkf_logprobs *l = source->logprobs;
   const size_t at = (size_t)source->row * results->length, first = (size_t)source->logprobs_row * l->capacity;
-  const bool is_missing = source->config->num_beams > 1 && isinf(results->scores[source->row]);
+  const bool may_be_absent = vkf_decode_search_scores(source->config, false);
+  const bool is_absent = may_be_absent && isinf(results->scores[source->row]);
   size_t end = source->n_prompt;
-  while (!is_missing && end < results->length)
+  while (!is_absent && end < results->length)
     if (vkf_decode_id_in(&source->config->eos, results->sequences[at + end++])) break; /* pads follow */
   *out = (vkf_task_sequence){.n = end - source->first, .n_new = end - source->n_prompt};
   if (results->scores) out->score = results->scores[source->row];

@@ -8,13 +8,16 @@
 typedef struct vkf_task_sequence {
   int32_t *ids; /* [n]: the last n_new of them were generated, the end id included */
   size_t n, n_new;
-  float score;                          /* -infinity, with n_new 0: beams found fewer sequences */
+  float score;                          /* -infinity: the sequence is absent, n_new is 0 */
   const float *token_scores;            /* [n], 0 for ids that were not generated; NULL: not asked for */
   const float *logprobs, *top_logprobs; /* [n_new], [n_new][N]; NULL: not asked for */
   const int32_t *top_ids;               /* [n_new][N] */
   float *alignment; /* [n][n_source]: how much each id attends to each id of its source; NULL: not asked for */
   size_t n_source;
 } vkf_task_sequence;
+
+/* Whether a request has no such sequence: beams found fewer, or fewer alternatives may begin. */
+bool vkf_task_sequence_is_absent(const vkf_task_sequence *sequence);
 
 /* Which row of a request's results to keep, from id `first` on; ids before n_prompt were not generated. logprobs_row:
  * its row of the log-probabilities, if there are any. */

@@ -106,11 +106,13 @@ static const char *trim(char *text, size_t size) {
   return text + strspn(text, spaces);
 }
 
-/* Joins translation `row` of a text's sentences [n], with a space where the text had white space. */
+/* Joins translation `row` of a text's sentences [n], with a space where the text had white space. "": it is absent. */
 static vkf_status join_parts(const vkf_translator *t, const vkf_sentence *s, size_t n, size_t row, vkf_text *part,
                              vkf_text *whole) {
+  bool is_absent = false;
   whole->size = 0;
-  for (; n > 0; n--, s++) {
+  for (size_t i = 0; i < n; i++) is_absent |= vkf_task_sequence_is_absent(&s[i].targets[row]);
+  for (; n > 0 && !is_absent; n--, s++) {
     part->size = 0;
     VKF_CALL(decode(t, s, &s->targets[row], part));
     VKF_CALL(vkf_text_end(part));
@@ -144,7 +146,8 @@ static vkf_status add_results(const vkf_translator *t, const vkf_text_group *g, 
   const size_t rows = g->n * t->each;
   const int32_t pad = t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
   void *data = NULL;
-  VKF_CALL(vkf_task_sequences_add(g->targets, rows, pad, t->config.num_beams > 1 || t->params.scores, 0, result));
+  VKF_CALL(
+      vkf_task_sequences_add(g->targets, rows, pad, vkf_decode_search_scores(&t->config, t->params.scores), 0, result));
   if (t->params.alignments) VKF_CALL(vkf_task_sequences_add_alignments(g->targets, rows, result));
   VKF_CALL(vkf_engine_result_add(result, "texts", VKF_I32, 1, &rows, &data));
   for (size_t i = 0; i < rows; i++) ((int32_t *)data)[i] = (int32_t)g->sentences[i / t->each].part->text;

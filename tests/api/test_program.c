@@ -327,6 +327,17 @@ static void test_translate(void **state) {
        "\"coverage_penalty\": expected a number of at least 0, found -1"},
       {"$V translate --coverage-penalty 1 --return-alternatives a", 4, "",
        "\"coverage_penalty\" with \"return_alternatives\" is not supported"},
+      /* the first tokens after the best one have probabilities below 0.03, but one: 0.13 */
+      {"A='--num-beams 1 --return-alternatives --n-best 5'; $V translate $A 'I am here.' 'Yes.' > $T/all; $V translate "
+       "$A --min-alternative-expansion-prob 0.1 'I am here.' 'Yes.' | tee $T/few | cut -d' ' -f1; grep -vxFf $T/all "
+       "$T/few; $V translate $A --min-alternative-expansion-prob 0.1 --json Yes. | grep -o '\"translation\"' | wc -l",
+       0, "0\n1\n1\n2\n", ""},
+      {"$V translate --return-alternatives --min-alternative-expansion-prob 2 a", 2, "",
+       "--min-alternative-expansion-prob: expected a number from 0 to 1, found '2'"},
+      {"echo '{\"min_alternative_expansion_prob\": -0.5}' > $T/less.json; $V translate -g $T/less.json a", 4, "",
+       "\"min_alternative_expansion_prob\": expected a number from 0 to 1, found -0.5"},
+      {"$V translate --min-alternative-expansion-prob 0.5 a > $T/o", 0, "",
+       "--min-alternative-expansion-prob has no effect without --return-alternatives\n"},
       {"$V translate --num-beams 2 --force-words ' ' a", 2, "", "--force-words: expected words, found none"},
       {"$V translate --num-beams 4 --num-beam-groups 4 --diversity-penalty 1 --n-best 4 'We like it.' | sort -u | wc "
        "-l",

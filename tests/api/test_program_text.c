@@ -96,6 +96,11 @@ static void test_beams_and_encoder(void **state) {
   assert_int_equal(json_array_size(json_object_get(first, "ids")), 6);
   json_decref(first);
   json_decref(second);
+  /* only three words may follow, so there are three alternatives of eight */
+  must_print(
+      "$V generate $T/gpt2 -p w5 -p w6 --return-alternatives --num-return-sequences 8 --max-new-tokens 1 "
+      "--suppress-tokens $(seq -s, 10 159),0,1,2,3,4,5,6 | sort | uniq -c | tr -s ' '",
+      " 2 w7\n 2 w8\n 2 w9\n");
 }
 
 /* Prompts in a batch give what each gives alone: greedy, sampled, with stop strings, and with any lengths. */

@@ -922,6 +922,69 @@ static void translate_with_words(void **state) {
   bench_close(&b);
 }
 
+static int has_token(void *user, size_t row, int32_t token) {
+  (void)user, (void)row;
+  assert_true(token >= 0);
+  return 0;
+}
+
+enum { ALTERNATIVES = 5, KEPT = 2 };
+
+/* Asks for alternatives that begin with a probability of at least `least`: of a translation with a prefix, or of a
+ * prompt. */
+static vkf_result *alternatives(bench *b, bool encodes, unsigned beams, double least) {
+  static const char *const text = "w41 w42", *const prefix = "w45 w46";
+  vkf_result *result = NULL;
+  char config[256];
+  snprintf(config, sizeof config,
+           "{\"num_beams\": %u, \"num_return_sequences\": %d, \"return_alternatives\": true, \"max_new_tokens\": 3, "
+           "\"min_alternative_expansion_prob\": %.9g}",
+           beams, ALTERNATIVES, least);
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config, .target_prefixes = &prefix,
+                                      .on_token = beams == 1 ? has_token : NULL};
+  const vkf_generate_text_params of_text = {VKF_GENERATE_TEXT_PARAMS_INIT, .config_json = config,
+                                            .top_logprobs = beams == 1};
+  driver_ok(&b->d, encodes ? vkf_session_translate(session_of(b->model), &text, 1, &params, &result)
+                           : vkf_session_generate_text(session_of(b->model), &text, 1, &of_text, &result));
+  return result;
+}
+
+/* Alternatives that begin with too little probability are absent; the others are as if all were there. */
+static void absent_alternatives(void **state) {
+  (void)state;
+  static const int32_t prefix[] = {0, 45, 46};
+  for (unsigned i = 0; i < 4; i++) {
+    bench b;
+    const bool encodes = i / 2;
+    const size_t n_before = encodes ? VKF_COUNT(prefix) : 0;
+    bench_open(&b, encodes ? "marian" : "gpt2");
+    vkf_result *all = alternatives(&b, encodes, 1 + i % 2, 0);
+    const int32_t *all_ids = array_of(all, "sequences", VKF_I32, 2, ALTERNATIVES);
+    const float *all_scores = array_of(all, "sequences_scores", VKF_F32, 1, ALTERNATIVES),
+                *logprobs = array_of(all, "token_scores", VKF_F32, 2, ALTERNATIVES);
+    const size_t T = vkf_result_find(all, "sequences")->shape[1];
+    assert_true(logprobs[T + n_before] > logprobs[2 * T + n_before]);
+    vkf_result *some =
+        alternatives(&b, encodes, 1 + i % 2, exp((double)(logprobs[T + n_before] + logprobs[2 * T + n_before]) / 2));
+    const int32_t *ids = array_of(some, "sequences", VKF_I32, 2, ALTERNATIVES);
+    const float *scores = array_of(some, "sequences_scores", VKF_F32, 1, ALTERNATIVES);
+    const size_t length = vkf_result_find(some, "sequences")->shape[1];
+    for (size_t row = 0; row < ALTERNATIVES; row++) {
+      assert_string_equal(vkf_result_text(some, row), row < KEPT ? vkf_result_text(all, row) : "");
+      assert_true(row < KEPT ? scores[row] == all_scores[row] : scores[row] == -INFINITY);
+      for (size_t t = 0; t < length; t++)
+        assert_int_equal(ids[row * length + t], row < KEPT     ? all_ids[row * T + t]
+                                                : t < n_before ? prefix[t]
+                                                               : (encodes ? 0 : -1));
+    }
+    if (i == 0)
+      assert_int_equal(((const int32_t *)array_of(some, "top_ids", VKF_I32, 3, ALTERNATIVES))[KEPT * length], -1);
+    vkf_result_destroy(&some);
+    vkf_result_destroy(&all);
+    bench_close(&b);
+  }
+}
+
 static void write_bytes(const char *folder, const char *name, const void *data, size_t n) {
   char path[256];
   snprintf(path, sizeof path, "%s/%s/%s", program_folder, folder, name);
@@ -1111,5 +1174,6 @@ PROGRAM_MAIN(word_models, cmocka_unit_test(embed_in_batches), cmocka_unit_test(e
              cmocka_unit_test(generate_texts), cmocka_unit_test(generate_what_fails),
              cmocka_unit_test(generate_texts_that_come), cmocka_unit_test(generate_up_to_the_positions),
              cmocka_unit_test(generate_until_told), cmocka_unit_test(translate_parts),
-             cmocka_unit_test(translate_with_words), cmocka_unit_test(targets_of_marian),
-             cmocka_unit_test(unknown_tokens), cmocka_unit_test(examples), cmocka_unit_test(every_allocation))
+             cmocka_unit_test(translate_with_words), cmocka_unit_test(absent_alternatives),
+             cmocka_unit_test(targets_of_marian), cmocka_unit_test(unknown_tokens), cmocka_unit_test(examples),
+             cmocka_unit_test(every_allocation))

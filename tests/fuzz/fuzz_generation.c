@@ -16,6 +16,7 @@ static void check(const vkf_generation_config *c) {
   FUZZ_CHECK(c->num_beams >= 1 && c->num_return_sequences >= 1);
   if (!c->do_sample && !c->return_alternatives) /* else each sequence has a search of its own */
     FUZZ_CHECK(c->num_return_sequences <= fmax(c->num_beams, vkf_decode_generation_patience(c)));
+  FUZZ_CHECK(c->min_alternative_expansion_prob >= 0 && c->min_alternative_expansion_prob <= 1);
   FUZZ_CHECK(isfinite(c->length_penalty) && isfinite(c->repetition_penalty) && c->repetition_penalty > 0);
   FUZZ_CHECK(c->bos < VOCAB && c->pad < VOCAB && c->decoder_start < VOCAB && c->forced_bos < VOCAB);
   check_list(&c->eos);

@@ -93,6 +93,23 @@ class TestTranslate(unittest.TestCase):
         self.assertEqual(self.session.translate(SENTENCES, **options), expected)
         self.assertEqual(self.session.translate(SENTENCES[0], **options), expected[0])
 
+    def test_fewer_texts_than_asked_for(self):
+        """Alternatives that are absent are left out, as from the program, and so are beams that found no sequence."""
+        flags = ["--num-beams", "1", "--n-best", "4", "--return-alternatives", "--min-alternative-expansion-prob", "0.1"]
+        expected = [[(best["translation"], best["score"]) for best in line["translations"]]
+                    for line in json_lines("translate", "--json", *flags, *SENTENCES, "Yes.")]
+        self.assertEqual({len(best) for best in expected}, {1, 2})
+        options = {"num_beams": 1, "num_return_sequences": 4, "return_alternatives": True,
+                   "min_alternative_expansion_prob": 0.1}
+        found = self.session.translate([*SENTENCES, "Yes."], scores=True, **options)
+        self.assertEqual([[text for text, _ in best] for best in found], [[text for text, _ in best] for best in expected])
+        for best, wanted in zip(found, expected):
+            for (_, score), (_, other) in zip(best, wanted):
+                self.assertAlmostEqual(score, other, 6)
+        self.assertEqual(self.session.translate("Yes.", **options), [text for text, _ in expected[-1]])
+        self.assertEqual(len(self.session.translate("Yes.", num_beams=3, num_return_sequences=3, max_new_tokens=1,
+                                                    force_words=["S"])), 1)
+
     def test_no_texts(self):
         for call in (self.session.translate, self.session.generate, self.session.embed, self.session.classify):
             self.assertEqual(call([]), [])
@@ -565,6 +582,10 @@ class TestGenerate(unittest.TestCase):
         options = {"num_beams": 2, "num_return_sequences": 2, "max_new_tokens": 4}
         expected = self.session.generate("w5 w6 w7", **options)
         self.assertEqual(len(expected), 2)
+        self.assertEqual(list(self.session.stream("w5 w6 w7", **options)), expected)
+        options = {"num_return_sequences": 4, "return_alternatives": True, "min_alternative_expansion_prob": 1}
+        expected = [self.session.generate("w5 w6 w7", num_beams=1)]
+        self.assertEqual(self.session.generate(["w5 w6 w7"], **options), [expected])
         self.assertEqual(list(self.session.stream("w5 w6 w7", **options)), expected)
 
     def test_stream_left_early(self):

@@ -17,7 +17,7 @@
 
 #define NEAR 0x1p-20f /* a score is below 8: four roundings of 2^-22 */
 
-enum { MAX_V = 32, MAX_ROWS = 64, MAX_T = 64 };
+enum { MAX_V = 32, MAX_ROWS = 192, MAX_T = 64 };
 
 static vkf_env env;
 
@@ -231,6 +231,7 @@ static void process(const vkf_generation_config *c, const hypothesis *h, uint32_
   for (uint32_t v = 0; v < V; v++)
     if (is_end(c, (int32_t)v) && c->min_new_tokens != VKF_NOT_GIVEN && h->length - prompt < c->min_new_tokens)
       x[v] = -INFINITY;
+  for (uint32_t i = 0; i < c->suppress.n; i++) x[c->suppress.ids[i]] = -INFINITY;
 }
 
 /* The beginning that prefix_bias_beta pulls every sentence of a comparison to. */
@@ -263,8 +264,9 @@ static void step_again(const vkf_generation_config *c, scores_fn scores, uint32_
   for (uint32_t h = 0; h < s->n_running; h++) {
     float x[MAX_V];
     scores(s->running[h].ids, s->running[h].length, V, x);
-    log_softmax(x, V);
+    if (c->num_beams > 1) log_softmax(x, V);
     process(c, &s->running[h], 1, V, x);
+    if (c->num_beams == 1) log_softmax(x, V);
     bias(c, &s->running[h], V, x);
     for (uint32_t v = 0; v < V; v++) {
       hypothesis *next = &all[n_all++];
@@ -275,9 +277,10 @@ static void step_again(const vkf_generation_config *c, scores_fn scores, uint32_
   }
   qsort(all, n_all, sizeof(all[0]), descending);
   n_new = all[0].length - 1;
+  while (n_all > 0 && all[n_all - 1].score == -INFINITY) n_all--;
   if (c->return_alternatives && n_new == 1) {
+    n_all = copy < n_all && (copy == 0 || exp(all[copy].score) >= c->min_alternative_expansion_prob);
     all[0] = all[copy];
-    n_all = 1;
   }
   const bool is_last = all[0].length == max_length;
   const uint32_t n_kept = c->patience > 0 ? VKF_MAX(beams, c->num_return_sequences) : beams;
@@ -304,13 +307,14 @@ static void step_again(const vkf_generation_config *c, scores_fn scores, uint32_
 }
 
 /* Searches one sentence that begins with `start` and writes finished [num_beams], best first. With return_alternatives
- * it continues only the first id of rank `copy`, and only the best of `finished` counts. Groups take turns in each step
- * (Vijayakumar et al. 2016, algorithm 1). */
+ * it continues only the first id of rank `copy`, and only the best of `finished` counts: if there is none, the start
+ * alone with the score -infinity. Groups take turns in each step (Vijayakumar et al. 2016, algorithm 1). */
 static void search_again(const vkf_generation_config *c, scores_fn scores, uint32_t V, int32_t start, uint32_t copy,
                          uint32_t max_length, hypothesis *finished) {
   static hypotheses groups[MAX_V];
   uint32_t n_over = 0, n_finished = 0;
   memset(groups, 0, sizeof groups);
+  finished[0] = (hypothesis){.ids = {start}, .length = 1, .score = -INFINITY};
   for (uint32_t g = 0; g < c->num_beam_groups; g++) {
     groups[g].n_running = 1;
     groups[g].running[0] = (hypothesis){.ids = {start}, .length = 1};
@@ -327,12 +331,14 @@ static void search_again(const vkf_generation_config *c, scores_fn scores, uint3
   for (uint32_t g = 0; g < c->num_beam_groups; g++) {
     const uint32_t beams = c->num_beams / c->num_beam_groups;
     assert_true(groups[g].n_pool == beams || (c->patience > 0 && groups[g].n_pool >= c->num_return_sequences) ||
-                (c->return_alternatives && groups[g].n_pool > 0));
+                c->return_alternatives);
     memcpy(finished + n_finished, groups[g].pool, groups[g].n_pool * sizeof *finished);
     n_finished += groups[g].n_pool;
   }
   qsort(finished, n_finished, sizeof *finished, descending);
 }
+
+static uint32_t n_absent, n_there; /* rows of all comparisons */
 
 static void compare(const char *options, bool scores) {
   enum { V = 13, B = 3 };
@@ -347,7 +353,7 @@ static void compare(const char *options, bool scores) {
   r->input.pull = pull;
   r->input.n_pull = VKF_COUNT(pull);
   assert_int_equal(go(r), VKF_OK);
-  assert_true(r->out.scores || (!scores && c->num_beams == 1));
+  assert_true(!r->out.scores == (!scores && c->num_beams == 1 && !c->return_alternatives));
   for (uint32_t b = 0; b < B; b++) {
     static hypothesis pool[MAX_V];
     for (uint32_t i = 0; i < n_return; i++) {
@@ -365,7 +371,11 @@ static void compare(const char *options, bool scores) {
       assert_int_equal(r->out.sequences[i * longest + t], t < h->length ? h->ids[t] : c->pad);
     /* with a pull, scores near 0 come from log-probabilities that are not near 0 */
     const float size = c->prefix_bias_beta > 0 ? fmaxf(1, fabsf(h->score)) : fabsf(h->score);
-    if (r->out.scores) assert_true(fabsf(r->out.scores[i] - h->score) <= NEAR * size);
+    const bool is_same = r->out.scores && (r->out.scores[i] == h->score || /* -infinity */
+                                           fabsf(r->out.scores[i] - h->score) <= NEAR * size);
+    assert_true(!r->out.scores || is_same);
+    n_absent += h->length == 1;
+    n_there += h->length > 1;
   }
   assert_int_equal(r->model.allocations_at_first, r->model.allocations_at_last);
   end(r);
@@ -711,21 +721,106 @@ static void copies_fork_from_their_own_prompt(void **state) {
   }
 }
 
-static void more_alternatives_than_ids_are_an_error(void **state) {
+/* Alternatives are absent if their first id is less probable than it must be, or forbidden; the first never is. The
+ * three sentences of a batch have different numbers of them. */
+static void improbable_alternatives_are_absent(void **state) {
   (void)state;
-  run *r = begin(random_scores, 4, 1, "{\"num_return_sequences\":5,\"return_alternatives\":true,\"bos_token_id\":0}");
-  assert_int_equal(go(r), VKF_ERROR_ARGUMENT);
-  assert_non_null(strstr(env.message, "5 alternatives need so many ids, but the vocabulary has 4"));
-  end(r);
-  r = begin(random_scores, 4, 1,
-            "{\"num_return_sequences\":4,\"return_alternatives\":true,\"bos_token_id\":0,\"suppress_tokens\":[2]}");
-  for (int scores = 0; scores < 2; scores++) {
-    r->input.scores = scores;
-    r->model.length = r->model.n_steps = 0;
-    assert_int_equal(go(r), VKF_ERROR_ARGUMENT);
-    assert_non_null(strstr(env.message, "fewer are allowed than there are alternatives"));
+  static const double least[] = {0, 0.02, 0.1, 0.4, 1};
+  n_absent = n_there = 0;
+  for (uint32_t i = 0; i < 240; i++) {
+    char options[320];
+    seed = 80000 + i;
+    snprintf(options, sizeof options,
+             "{\"num_beams\":%u,\"num_return_sequences\":%u,\"return_alternatives\":true,\"length_penalty\":%g,"
+             "\"min_alternative_expansion_prob\":%g,\"early_stopping\":%s,\"eos_token_id\":[3,5],\"pad_token_id\":2,"
+             "\"max_new_tokens\":%u%s}",
+             1 + i % 4, i % 7 ? 4 : 15, i % 2 ? 1.0 : -0.6, least[i / 4 % 5], i % 3 ? "true" : "false", 1 + i % 9,
+             i % 2 ? ",\"suppress_tokens\":[0,1,2,3,4,6,7,9,11]" : "");
+    compare(options, i % 8 == 0);
   }
-  end(r);
+  assert_true(n_absent > 100 && n_there > 720);
+}
+
+/* The first two ids share almost all of the probability, all later ids have the same one. */
+static void surest_at_first(const int32_t *history, uint32_t length, uint32_t n_vocab, float *scores) {
+  (void)history;
+  for (uint32_t v = 0; v < n_vocab; v++) scores[v] = length == 1 && v < 2 ? 9 : 0;
+}
+
+/* Only the first id of an alternative must be probable. */
+static void later_ids_may_be_improbable(void **state) {
+  (void)state;
+  for (uint32_t beams = 1; beams <= 2; beams++) {
+    char options[256];
+    snprintf(options, sizeof options,
+             "{\"num_beams\":%u,\"num_return_sequences\":3,\"return_alternatives\":true,\"bos_token_id\":4,"
+             "\"min_alternative_expansion_prob\":0.4,\"max_new_tokens\":3}",
+             beams);
+    run *r = begin(surest_at_first, 5, 1, options);
+    if (go(r)) fail_msg("%s", env.message);
+    assert_int_equal(r->out.length, 4);
+    for (int32_t row = 0; row < 2; row++) {
+      assert_true(isfinite(r->out.scores[row]));
+      assert_int_equal(r->out.sequences[(uint32_t)row * 4 + 1], row);
+    }
+    assert_true(r->out.scores[2] == -INFINITY);
+    end(r);
+  }
+}
+
+/* Of six alternatives, a vocabulary of four ids has four, also after a forced first id. */
+static void alternatives_beyond_the_vocabulary_are_absent(void **state) {
+  (void)state;
+  enum { V = 4, ASKED = 6 };
+  for (uint32_t i = 0; i < 12; i++) {
+    char options[256];
+    const uint32_t beams = 1 + i % 3, begins = 1 + i % 2;
+    seed = 81000 + i;
+    snprintf(options, sizeof options,
+             "{\"num_beams\":%u,\"num_return_sequences\":%u,\"return_alternatives\":true,\"bos_token_id\":0,"
+             "\"pad_token_id\":0,\"eos_token_id\":[1,2,3],\"max_new_tokens\":%u%s}",
+             beams, ASKED, 2 + i / 6, begins > 1 ? ",\"forced_bos_token_id\":0" : "");
+    run *r = begin(random_scores, V, 1, options);
+    uint32_t seen = 0;
+    if (go(r)) fail_msg("%s", env.message);
+    for (uint32_t row = 0; row < ASKED; row++) {
+      const int32_t *ids = r->out.sequences + row * r->out.length;
+      assert_true(isfinite(r->out.scores[row]) == (row < V));
+      if (row < V) seen |= 1U << ids[begins];
+      for (uint32_t t = 1; row >= V && t < r->out.length; t++)
+        assert_int_equal(ids[t], vkf_decode_search_fill(&r->config));
+      if (row >= V && beams > 1) assert_int_equal(r->batch.searches[row].groups->n_candidates, 0);
+    }
+    assert_int_equal(seen, (1U << V) - 1);
+    for (uint32_t t = 0; t < n_told; t++) assert_true(told[t][0] < V || told[t][1] == VKF_NO_TOKEN || begins > 1);
+    end(r);
+  }
+}
+
+/* An alternative after which no id may follow is absent; the next one is not. If it is the first, the sentence fails.
+ */
+static void alternatives_that_end_nowhere(void **state) {
+  (void)state;
+  static const char *const after[] = {"[1,0],[1,1],[1,2],[1,3],[1,4]", "[0,0],[0,1],[0,2],[0,3],[0,4]"};
+  for (uint32_t i = 0; i < 4; i++) {
+    char options[256];
+    const bool is_first = i >= 2;
+    snprintf(options, sizeof options,
+             "{\"num_beams\":%u,\"num_return_sequences\":3,\"return_alternatives\":true,\"bos_token_id\":4,"
+             "\"eos_token_id\":3,\"max_new_tokens\":3,\"bad_words_ids\":[%s]}",
+             1 + i % 2, after[is_first]);
+    run *r = begin(low_ids_first, 5, 1, options);
+    assert_int_equal(go(r), is_first ? VKF_ERROR_ARGUMENT : VKF_OK);
+    if (is_first)
+      assert_non_null(strstr(env.message, i % 2 ? "expected a sequence that the options allow, found none"
+                                                : "step 1: expected an id with a finite score"));
+    for (int32_t row = 0; row < 3 && !is_first; row++) {
+      assert_true(isfinite(r->out.scores[row]) == (row != 1));
+      assert_int_equal(r->out.sequences[(uint32_t)row * r->out.length + 1],
+                       row == 1 ? vkf_decode_search_fill(&r->config) : row);
+    }
+    end(r);
+  }
 }
 
 /* ---- worked examples --------------------------------------------------------------------------------------------- */
@@ -1251,7 +1346,10 @@ int main(void) {
                                      cmocka_unit_test(a_beginning_pulls),
                                      cmocka_unit_test(a_pull_revives_no_id),
                                      cmocka_unit_test(alternatives_differ_in_the_first_id),
-                                     cmocka_unit_test(more_alternatives_than_ids_are_an_error),
+                                     cmocka_unit_test(improbable_alternatives_are_absent),
+                                     cmocka_unit_test(alternatives_beyond_the_vocabulary_are_absent),
+                                     cmocka_unit_test(later_ids_may_be_improbable),
+                                     cmocka_unit_test(alternatives_that_end_nowhere),
                                      cmocka_unit_test(copies_fork_from_their_own_prompt),
                                      cmocka_unit_test(patience_counts_what_has_finished),
                                      cmocka_unit_test(of_equals_the_lower_row_comes_first),

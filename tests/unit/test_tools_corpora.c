@@ -304,6 +304,11 @@ static void test_shards(void **state) {
        "1 "
        "2; do eval \"$X $B -i few -o n$i --shard $i/2\" || exit 9; done; $V merge n2 n1 | cmp - n; wc -l < n",
        0, "30\n", NULL},
+      {"cd $T; B='--return-alternatives --n-best 4 --min-alternative-expansion-prob 0.01'; eval \"$X $B -i few -o n\"; "
+       "for i in 1 2; do eval \"$X $B -i few -o n$i --shard $i/2\" || exit 9; done; $V merge n2 n1 | cmp - n; cut -d' "
+       "' "
+       "-f1 n | uniq -c | awk '{ print ($1 < 4) }' | sort -u",
+       0, "0\n1\n", NULL},
       /* a finished shard is left as it is, if it is of this corpus */
       {"cd $T; eval \"$X -i in -o s1 --shard 1/3 --resume\"", 0, "", ""},
       {"cd $T; sed '4s/w/x/' in > near; eval \"$X -i near -o s1 --shard 1/3 --resume\"", 4, "",
