@@ -78,12 +78,6 @@ static void allow_all(uint64_t *allowed, const vkf_id_list *ids) {
   for (uint32_t i = 0; i < ids->n; i++) vkf_id_set_add(allowed, ids->ids[i]);
 }
 
-static uint32_t count(const uint64_t *set, uint32_t n_vocab) {
-  uint32_t n = 0;
-  for (size_t w = 0; w < VKF_ID_WORDS(n_vocab); w++) n += (uint32_t)__builtin_popcountll(set[w]);
-  return n;
-}
-
 void vkf_engine_short_head_set(vkf_short_head *h, uint32_t place, const vkf_encode_input *in, uint32_t i) {
   const size_t at = (size_t)i * in->S;
   const vkf_generation_config *c = h->config;
@@ -93,7 +87,6 @@ void vkf_engine_short_head_set(vkf_short_head *h, uint32_t place, const vkf_enco
   allow_all(allowed, &c->eos);
   allow_all(allowed, &c->forced_eos);
   if (c->forced_bos != VKF_NO_TOKEN) vkf_id_set_add(allowed, c->forced_bos);
-  for (int32_t id = 0; count(allowed, h->n_vocab) < h->least; id++) vkf_id_set_add(allowed, id);
   h->is_stale = true;
 }
 

@@ -19,7 +19,7 @@ typedef struct vkf_short_head {
   const vkf_shortlist *list;
   const vkf_generation_config *config;
   uint32_t n_places, n_vocab, depth; /* depth: of a row */
-  uint32_t least;                    /* ids that a place allows at least */
+  uint32_t least;                    /* columns at least: as many as a search wants candidates */
   uint64_t *allowed;                 /* [n_places][VKF_ID_WORDS(n_vocab)] */
   uint64_t *in_use;                  /* [VKF_ID_WORDS(n_vocab)]: those that have a column */
   bool is_stale;                     /* a place was set since the columns were made */

@@ -188,17 +188,18 @@ static void write_table(vkf_tokenizer *tokenizer, const char *path) {
   fclose(file);
 }
 
-/* Returns a configuration that suppresses what the list does not allow for text i; free() it. */
-static char *suppressed_by(vkf_tokenizer *tokenizer, size_t i, const char *config) {
+/* Returns a configuration that suppresses what a list of the first `first` ids and `best` targets does not allow for
+ * text i; free() it. */
+static char *suppressed_by(vkf_tokenizer *tokenizer, size_t i, int first, int best, const char *config) {
   static bool allowed[VOCAB];
   vkf_result *ids = NULL;
   assert_int_equal(vkf_tokenizer_encode(tokenizer, texts[i], NULL, &ids), VKF_OK);
   const vkf_array *source = vkf_result_find(ids, "ids");
-  for (int id = 0; id < VOCAB; id++) allowed[id] = id < FIRST;
+  for (int id = 0; id < VOCAB; id++) allowed[id] = id < first;
   for (size_t t = 0; t < source->shape[0]; t++) {
     const int32_t id = ((const int32_t *)source->data)[t];
     allowed[id] = true;
-    for (int b = 0; b < BEST; b++) allowed[target_of(id, b)] = true;
+    for (int b = 0; b < best; b++) allowed[target_of(id, b)] = true;
   }
   json_t *all = json_loads(config, 0, NULL), *suppressed = json_array();
   for (int id = 0; id < VOCAB; id++)
@@ -243,19 +244,38 @@ static void pads_allow_nothing(driver *d, vkf_model *model, const vkf_shortlist 
   vkf_result_destroy(&alone);
 }
 
-/* If there are more beams than ids in the list, the first ids of the vocabulary are taken, too. */
-static void few_ids_are_enough(driver *d, vkf_model *model, const char *path) {
-  enum { BEAMS = 16 };
+/* If there are more beams, or alternatives, than ids in the list, there are fewer sequences: as many as if all other
+ * ids were suppressed. The special ids are 0 to 2. */
+static void few_ids_give_few_sequences(driver *d, vkf_model *model, const char *path) {
+  enum { ASKED = 16, SPECIAL = 3 };
+  static const char *const configs[] = {
+      "{\"num_beams\": 16, \"num_return_sequences\": 16, \"max_new_tokens\": 1, \"renormalize_logits\": true}",
+      "{\"num_beams\": 2, \"num_return_sequences\": 16, \"max_new_tokens\": 2, \"renormalize_logits\": true, "
+      "\"return_alternatives\": true}",
+      "{\"num_beams\": 1, \"num_return_sequences\": 16, \"max_new_tokens\": 2, \"return_alternatives\": true}"};
   vkf_shortlist *list = NULL;
-  vkf_result *result = NULL;
   driver_ok(d, vkf_shortlist_open(model, path, 0, 1, &list));
-  const vkf_generate_params params = {
-      VKF_GENERATE_PARAMS_INIT,
-      .config_json = "{\"num_beams\": 16, \"num_return_sequences\": 16, \"max_new_tokens\": 1}", .shortlist = list};
-  driver_ok(d, vkf_session_translate(session_of(model), texts, 1, &params, &result));
-  const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
-  for (size_t i = 0; i < BEAMS; i++) assert_true(isfinite(scores[i]));
-  vkf_result_destroy(&result);
+  for (size_t c = 0; c < sizeof configs / sizeof configs[0]; c++) {
+    vkf_result *few = NULL, *suppressed = NULL;
+    size_t n_absent = 0;
+    vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = configs[c], .shortlist = list};
+    driver_ok(d, vkf_session_translate(session_of(model), texts, 1, &params, &few));
+    char *config = suppressed_by(vkf_model_tokenizer(model), 0, SPECIAL, 1, configs[c]);
+    params.config_json = config;
+    params.shortlist = NULL;
+    driver_ok(d, vkf_session_translate(session_of(model), texts, 1, &params, &suppressed));
+    same_rows(few, suppressed, 0, ASKED, 2e-5f);
+    const float *scores = vkf_result_f32(few, "sequences_scores", NULL),
+                *wanted = vkf_result_f32(suppressed, "sequences_scores", NULL);
+    for (size_t i = 0; i < ASKED; i++) {
+      assert_int_equal(isinf(scores[i]), isinf(wanted[i]));
+      n_absent += isinf(scores[i]) != 0;
+    }
+    assert_true(n_absent > 4 && n_absent < ASKED - 2);
+    free(config);
+    vkf_result_destroy(&few);
+    vkf_result_destroy(&suppressed);
+  }
   vkf_shortlist_close(&list);
 }
 
@@ -289,7 +309,7 @@ static void test_short_lists(void **state) {
       driver_ok(d, vkf_session_translate(session_of(model), &texts[i], 1, &own, &alone));
       same_rows(alone, together, i * each, each, 0);
       own.shortlist = NULL;
-      char *config = suppressed_by(vkf_model_tokenizer(model), i, configs[c]);
+      char *config = suppressed_by(vkf_model_tokenizer(model), i, FIRST, BEST, configs[c]);
       own.config_json = config;
       driver_ok(d, vkf_session_translate(session_of(model), &texts[i], 1, &own, &suppressed));
       same_rows(alone, suppressed, 0, each, 2e-5f);
@@ -300,7 +320,7 @@ static void test_short_lists(void **state) {
     vkf_result_destroy(&together);
   }
   pads_allow_nothing(d, model, list);
-  few_ids_are_enough(d, model, path);
+  few_ids_give_few_sequences(d, model, path);
   vkf_shortlist_close(&list);
   close_model(&model);
   unlink(path);
