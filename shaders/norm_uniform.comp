@@ -57,7 +57,7 @@ float total_of(float parts[VECTORS]) {
 }
 
 // Runs EACH(c, j) for every vector of columns. The vector begins at column c and adds to the j-th vector of partial
-// sums. A turn takes AT_ONCE pieces of VECTORS, because it costs about as much as four vectors; then come single pieces, then
+// sums. A turn takes AT_ONCE pieces of VECTORS, because it costs as much as four vectors; then come single pieces, then
 // what is left. Loops test at their end (`do`). This driver runs the body of a `for` once too often, without lanes, and
 // in that turn still loads by address, behind the end of the row. It jumps over an `if` that no lane takes.
 #define AT_ONCE 4

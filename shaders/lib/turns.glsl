@@ -10,7 +10,7 @@
 //     counter++;
 //   } while (turn + 1 < turns);
 //
-// A driver that knows that all lanes have the same counter drops the broadcast, and the loads wait again. So the counter
-// begins with a zero that, as far as the driver can tell, depends on the lane.
+// A driver that knows that all lanes have the same counter drops the broadcast, and the loads wait again. So the
+// counter begins with a zero that, as far as the driver can tell, depends on the lane.
 #define ZERO_OF_LANES (gl_SubgroupInvocationID >> 31)
 uint of_first_lane(uint counter) { return subgroupBroadcast(counter, 0); }
