@@ -211,7 +211,10 @@ static vkf_status take_output(vkf_session *session, const passed *p, uint32_t sl
     const bool is_cross = p->is_target && s->extent[3].dim == VKF_DIM_S;
     shift_weights(&p->tokens, is_cross ? &p->source : &p->tokens, shape[1], data);
   }
-  if (vkf_model_net_info(session->model->net)->is_span && strcmp(s->output, "logits") == 0) return part_span(result);
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
+  const bool is_logits = strcmp(s->output, "logits") == 0;
+  if (info->is_span && is_logits) return part_span(result);
+  if (info->is_flat && is_logits) result->arrays[result->n_arrays - 1].rank = 2;
   const char *second = p->hidden_states ? vkf_model_second_name(session->model->net, s->output) : NULL;
   if (second) {
     void *copy = NULL;

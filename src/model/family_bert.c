@@ -1,9 +1,11 @@
-/* bert: BERT, RoBERTa (XLM-R) and MPNet as transformers computes them (Devlin et al. 2019, Liu et al. 2019, Song et al.
- * 2020).
+/* bert: BERT, ELECTRA, RoBERTa (XLM-R) and MPNet as transformers computes them (Devlin et al. 2019, Clark et al. 2020,
+ * Liu et al. 2019, Song et al. 2020).
  *
- * Post-norm encoders with learned positions, token types and a norm of the embeddings. RoBERTa counts positions from
- * the pad's id on and skips pads. MPNet does so from id 1 on, has no types, and adds biases by distance to the scores.
- * Keys that cannot matter here: dropouts, initializer_range, use_cache, dtype, id2label, num_labels, pruned_heads.
+ * Post-norm encoders with learned positions, token types and a norm of the embeddings. ELECTRA's embeddings may have
+ * another width than its layers; a linear layer is between them then. RoBERTa counts positions from the pad's id on and
+ * skips pads. MPNet does so from id 1 on, has no types, and adds biases by distance to the scores.
+ * Keys that cannot matter here: dropouts, initializer_range, use_cache, dtype, id2label, num_labels, pruned_heads, and
+ * summary_type and its kin, because ELECTRA's class for choices alone reads them.
  */
 #include "model/internal.h"
 
@@ -13,6 +15,7 @@ typedef struct variant {
   int32_t usual_pad;   /* if config.json has none */
   bool has_types;      /* of tokens */
   const char *buckets; /* the table of biases by distance; NULL: there are none */
+  const char *widened; /* from the width of the embeddings to that of the layers; NULL: it is the same */
   const char *embeddings;
   vkf_model_stack_names names;
   vkf_model_encoder_heads heads;
@@ -47,6 +50,25 @@ static const variant bert = {
               .sequence_activation = VKF_ACT_TANH,
               .sequence = "classifier.",
               .token = "classifier."},
+};
+static const variant electra = {
+    .base = "electra.",
+    .usual_pad = -1,
+    .has_types = true,
+    .widened = "electra.embeddings_project.",
+    .embeddings = "electra.embeddings.",
+    .names = STACK_NAMES("electra.", BERT_ATTENTION),
+    .heads = {.dense = "generator_predictions.dense.",
+              .norm = "generator_predictions.LayerNorm.",
+              .dense_has_gelu = true,
+              .table = "generator_lm_head.weight",
+              .bias = "generator_lm_head.bias",
+              .sequence_dense = "classifier.dense.",
+              .sequence_activation = VKF_ACT_GELU,
+              .sequence = "classifier.out_proj.",
+              .token = "classifier.",
+              .replaced_dense = "discriminator_predictions.dense.",
+              .replaced = "discriminator_predictions.dense_prediction."},
 };
 #define ROBERTA_HEADS(base)                                                                                   \
   {                                                                                                           \
@@ -90,6 +112,7 @@ static vkf_status claim_buckets(vkf_net *net, vkf_file_value config, const char 
 
 static vkf_status map(vkf_net *net, vkf_file_value config, const variant *v) {
   vkf_model_stack *stack = &net->encoder;
+  uint32_t width = 0;
   net->base = v->base;
   stack->name = "encoder";
   VKF_CALL(vkf_model_only_bool(net, config, "is_decoder", false));
@@ -98,8 +121,11 @@ static vkf_status map(vkf_net *net, vkf_file_value config, const variant *v) {
   VKF_CALL(vkf_model_get_layers(net, config, "gelu", 1e-12, stack));
   VKF_CALL(vkf_model_find_tokens(net, config, v->usual_pad));
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
-  VKF_CALL(
-      vkf_model_claim_bert_embeddings(net, config, v->embeddings, net->info.d_model, v->has_types, &v->heads, stack));
+  width = net->info.d_model;
+  if (v->widened != NULL) VKF_CALL(vkf_model_find_size(net, config, "embedding_size", 128, &width));
+  VKF_CALL(vkf_model_claim_bert_embeddings(net, config, v->embeddings, width, v->has_types, &v->heads, stack));
+  if (width != net->info.d_model)
+    VKF_CALL(vkf_model_add_linear(net, v->widened, net->info.d_model, width, true, "embed.in", &stack->embed_in));
   if (v->buckets != NULL) VKF_CALL(claim_buckets(net, config, v->buckets, stack));
   VKF_CALL(vkf_model_claim_stack(net, stack, &v->names));
   return vkf_model_claim_encoder_head(net, config, &v->heads);
@@ -119,6 +145,10 @@ static vkf_status skip_pads(vkf_net *net, int32_t pad) {
 
 vkf_status vkf_model_map_bert(vkf_net *net, vkf_file_value config) {
   return map(net, config, &bert);
+}
+
+vkf_status vkf_model_map_electra(vkf_net *net, vkf_file_value config) {
+  return map(net, config, &electra);
 }
 
 vkf_status vkf_model_map_roberta(vkf_net *net, vkf_file_value config) {

@@ -16,6 +16,7 @@ vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kin
                  {"ForConditionalGeneration", VKF_HEAD_CAUSAL_LM},
                  {"MTModel", VKF_HEAD_CAUSAL_LM},
                  {"ForMaskedLM", VKF_HEAD_MASKED_LM},
+                 {"ElectraForPreTraining", VKF_HEAD_REPLACED_TOKENS},
                  {"ForPreTraining", VKF_HEAD_MASKED_LM},
                  {"ForSequenceClassification", VKF_HEAD_SEQUENCE_CLASSIFICATION},
                  {"ForImageClassification", VKF_HEAD_SEQUENCE_CLASSIFICATION},
@@ -163,11 +164,14 @@ static vkf_status claim_masked_lm(vkf_net *net, vkf_file_value config, const vkf
   return VKF_OK;
 }
 
-/* Returns whether the head of the class ...ForMaskedLM is not stored, as in all-distilroberta-v1. */
-static bool lacks_masked_lm(const vkf_net *net, const vkf_model_encoder_heads *names) {
-  const char *const stems[] = {names->dense, names->norm};
+/* Returns whether the head of the folder's class is not stored, as in all-distilroberta-v1. */
+static bool lacks_head(const vkf_net *net, const vkf_model_encoder_heads *names, vkf_model_head_kind kind) {
+  const bool is_masked = kind == VKF_HEAD_MASKED_LM;
+  const char *const stems[] = {is_masked ? names->dense : names->replaced_dense,
+                               is_masked ? names->norm : names->replaced};
   char name[256];
-  if (net->tensors == NULL || vkf_model_find_tensor(net, names->bias) != NULL) return false;
+  if ((!is_masked && kind != VKF_HEAD_REPLACED_TOKENS) || net->tensors == NULL) return false;
+  if (is_masked && vkf_model_find_tensor(net, names->bias) != NULL) return false;
   for (size_t i = 0; i < VKF_COUNT(stems); i++) {
     snprintf(name, sizeof name, "%sweight", stems[i]);
     if (vkf_model_find_tensor(net, name) != NULL) return false;
@@ -182,11 +186,17 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
   if (names->dense != NULL) kinds |= 1u << VKF_HEAD_MASKED_LM;
   if (names->sequence != NULL) kinds |= 1u << VKF_HEAD_SEQUENCE_CLASSIFICATION;
   if (names->token != NULL) kinds |= 1u << VKF_HEAD_TOKEN_CLASSIFICATION | 1u << VKF_HEAD_QUESTION_ANSWERING;
+  if (names->replaced != NULL) kinds |= 1u << VKF_HEAD_REPLACED_TOKENS;
   bool has_bias = names->bias != NULL && vkf_model_has_tensor(net, names->bias, false);
   VKF_CALL(vkf_model_find_head(net, config, kinds, has_bias ? VKF_HEAD_MASKED_LM : VKF_HEAD_NONE, &kind));
-  if (kind == VKF_HEAD_MASKED_LM && lacks_masked_lm(net, names)) kind = VKF_HEAD_NONE;
+  if (lacks_head(net, names, kind)) kind = VKF_HEAD_NONE;
   if (kind == VKF_HEAD_MASKED_LM) VKF_CALL(claim_masked_lm(net, config, names));
   if (kind == VKF_HEAD_TOKEN_CLASSIFICATION) VKF_CALL(claim_classifier(net, config, names->token, d_model, true));
+  if (kind == VKF_HEAD_REPLACED_TOKENS) {
+    net->info.has_head = net->info.is_flat = true;
+    VKF_CALL(claim_dense(net, names->replaced_dense, d_model, net->encoder.activation));
+    VKF_CALL(vkf_model_add_linear(net, names->replaced, 1, d_model, true, "head", &head->out));
+  }
   if (kind == VKF_HEAD_QUESTION_ANSWERING) {
     net->info.has_head = net->info.is_span = true;
     VKF_CALL(vkf_model_add_linear(net, "qa_outputs.", 2, d_model, true, "head", &head->out));

@@ -163,6 +163,7 @@ struct vkf_net {
   X("blenderbot", bart)         \
   X("camembert", roberta)       \
   X("distilbert", distilbert)   \
+  X("electra", electra)         \
   X("gemma", llama)             \
   X("gpt2", gpt2)               \
   X("gpt_neox", gpt_neox)       \
@@ -348,6 +349,7 @@ typedef enum vkf_model_head_kind {
   VKF_HEAD_CAUSAL_LM,               /* GPT2LMHeadModel, LlamaForCausalLM, T5ForConditionalGeneration */
   VKF_HEAD_SEQUENCE_CLASSIFICATION, /* also of images */
   VKF_HEAD_TOKEN_CLASSIFICATION,
+  VKF_HEAD_REPLACED_TOKENS, /* ElectraForPreTraining */
   VKF_HEAD_QUESTION_ANSWERING
 } vkf_model_head_kind;
 /* Finds the kind of head of a folder. kinds: bits 1 << kind that the family has. fallback: the kind without
@@ -365,6 +367,8 @@ typedef struct vkf_model_encoder_heads {
   const char *sequence_dense; /* of the first token, to classify sequences */
   vkf_activation sequence_activation;
   const char *sequence, *token; /* classifiers */
+  const char *replaced_dense;   /* before the one that tells replaced tokens; the activation of the layers follows */
+  const char *replaced;
 } vkf_model_encoder_heads;
 /* Claims the table of an encoder's words, which may be stored under the head's name alone if the two are tied. */
 vkf_status vkf_model_claim_words(vkf_net *net, vkf_file_value config, const char *table, uint32_t width,

@@ -38,6 +38,7 @@ typedef struct vkf_net_info {
   bool can_generate;                                /* the logits are a causal decoder's, and of tokens */
   bool is_pooled;                                   /* the logits are one row a sequence: [B, V] */
   bool is_span;                                     /* the logits are two a token: an answer's begin and end */
+  bool is_flat;                                     /* the logits are one a token: [B,S] */
   bool reads_first;                                 /* a head reads the first token of a sequence, even a pad */
   uint32_t n_types;                                 /* of token_type_ids; 0: there are none */
   uint32_t image[3];                                /* channels, height, width of images instead of ids; 0: none */

@@ -43,6 +43,9 @@ CASES = [
     ("bert", "BertForSequenceClassification", BERT),
     ("camembert", "CamembertModel", BERT), ("camembert", "CamembertForMaskedLM", BERT),
     ("distilbert", "DistilBertForMaskedLM", DISTIL), ("distilbert", "DistilBertForSequenceClassification", DISTIL),
+    ("electra", "ElectraModel", BERT), ("electra", "ElectraForMaskedLM", BERT), ("electra", "ElectraForPreTraining", BERT),
+    ("electra", "ElectraForSequenceClassification", dict(BERT, embedding_size=16)),
+    ("electra", "ElectraForTokenClassification", BERT), ("electra", "ElectraForQuestionAnswering", BERT),
     ("gemma", "GemmaForCausalLM", WIDE), ("gemma", "GemmaForCausalLM", dict(WIDE, attention_bias=True, head_dim=8)),
     ("gpt2", "GPT2LMHeadModel", GPT2), ("gpt2", "GPT2LMHeadModel", dict(GPT2, n_inner=24)),
     ("gpt_neox", "GPTNeoXForCausalLM", LLAMA),
@@ -105,6 +108,7 @@ CASES = [
     ("bart", "BartModel", dict(PAIR, tie_word_embeddings=False)),
     ("bert", "BertForMaskedLM", dict(BERT, tie_word_embeddings=False)),
     ("distilbert", "DistilBertForMaskedLM", dict(DISTIL, tie_word_embeddings=False)),
+    ("electra", "ElectraForMaskedLM", dict(BERT, tie_word_embeddings=False)),
     ("marian", "MarianMTModel", dict(PAIR, pad_token_id=39, eos_token_id=0, tie_word_embeddings=False)),
     ("mpnet", "MPNetForMaskedLM", dict(BERT, tie_word_embeddings=False)),
 ]

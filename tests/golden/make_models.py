@@ -43,6 +43,11 @@ MODELS = {  # model_type, class, keys of the configuration
     "mpnet-pooled": ("mpnet", "MPNetModel", dict(BERT, num_hidden_layers=1, relative_attention_num_buckets=34)),
     "mpnet-sequence-classification": ("mpnet", "MPNetForSequenceClassification", dict(
         BERT, num_hidden_layers=1, num_attention_heads=1, hidden_act="relu", num_labels=3)),
+    "electra": ("electra", "ElectraForMaskedLM", dict(BERT, embedding_size=10, type_vocab_size=3, hidden_act="relu")),
+    "electra-discriminator": ("electra", "ElectraForPreTraining", dict(BERT, num_hidden_layers=1, embedding_size=32,
+                                                                       hidden_act="relu")),
+    "electra-sequence-classification": ("electra", "ElectraForSequenceClassification", dict(
+        BERT, num_hidden_layers=1, num_attention_heads=1, embedding_size=24, num_labels=3)),
     "bart-sequence-classification": ("bart", "BartForSequenceClassification", dict(PAIR, vocab_size=90)),
     "gpt2-sequence-classification": ("gpt2", "GPT2ForSequenceClassification", dict(
         n_embd=24, n_layer=2, n_head=3, n_inner=40, n_positions=80, vocab_size=100, pad_token_id=0,
@@ -70,7 +75,7 @@ def randomize(model):
             x = (model.config.model_type != "gemma") + 0.2 * x  # gemma adds the 1 itself
         elif "shared" in name or "embed_tokens" in name:
             x *= 0.12
-        elif "embed" not in name and "relative" not in name:
+        elif "embeddings_project" in name or "embed" not in name and "relative" not in name:
             is_score = re.search(r"\b(q|k|qkv)(_proj)?\.weight", name)
             x *= (1.4 if is_score else 2) / p.shape[1] ** 0.5
             x *= 0.35 if "Attention.q." in name else 1  # T5, whose scores are not scaled
@@ -98,6 +103,8 @@ def inputs_of(config, two, is_decoder, classifies, rows=2, source=11, target=6):
     pads = source // 3
     ids[1, source - pads:], mask[1, source - pads:] = config.pad_token_id, 0
     inputs = {"input_ids": ids, "attention_mask": mask}
+    if getattr(config, "type_vocab_size", 0) > 2:
+        inputs["token_type_ids"] = torch.randint(0, config.type_vocab_size, ids.shape)
     if two and classifies:  # the decoder gets the same ids; the head reads the end of each row
         ids[0, -1] = ids[1, source - pads - 1] = config.eos_token_id
     elif two:

@@ -21,7 +21,8 @@ static positions find_positions(const vkf_array *output, const vkf_result *expec
                 (two && !strcmp(output->name, "logits"));
   const vkf_array *mask = vkf_result_find(expected, target ? "decoder_attention_mask" : "attention_mask");
   const bool is_span = !strcmp(output->name, "start_logits") || !strcmp(output->name, "end_logits"); /* [B,S] */
-  positions p = {output->rank == 4 ? 2 : output->rank == 3 || is_span ? 1 : 0, mask};
+  const bool is_flat = output->rank == 2 && !strcmp(output->name, "logits"); /* [B,S], else a row a sequence */
+  positions p = {output->rank == 4 ? 2 : output->rank == 3 || is_span || is_flat ? 1 : 0, mask};
   if (!p.axis || !mask || mask->shape[1] != output->shape[p.axis]) p.mask = NULL;
   return p;
 }

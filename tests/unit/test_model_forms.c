@@ -36,6 +36,9 @@ static const char *const goldens[] = {"albert",
                                       "distilbert",
                                       "families/bart-sequence-classification",
                                       "families/blenderbot",
+                                      "families/electra",
+                                      "families/electra-discriminator",
+                                      "families/electra-sequence-classification",
                                       "families/gemma",
                                       "families/gpt2-sequence-classification",
                                       "families/mpnet",
@@ -167,6 +170,7 @@ static void add_twice(tensors *t) {
       {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight", "lm_head.bias"},
       {"lm_head.decoder.weight", "mpnet.embeddings.word_embeddings.weight", "lm_head.bias"},
       {"lm_head.decoder.bias", "lm_head.bias", "lm_head.bias"},
+      {"generator_lm_head.weight", "electra.embeddings.word_embeddings.weight", "generator_lm_head.bias"},
       {"vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight", "vocab_projector.bias"},
       {"predictions.decoder.weight", "albert.embeddings.word_embeddings.weight", "predictions.bias"},
       {"predictions.decoder.bias", "predictions.bias", "predictions.bias"},
@@ -188,6 +192,7 @@ static void move_tied(tensors *t) {
       {"bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight", "cls.predictions.bias"},
       {"roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight", "lm_head.bias"},
       {"mpnet.embeddings.word_embeddings.weight", "lm_head.decoder.weight", "lm_head.bias"},
+      {"electra.embeddings.word_embeddings.weight", "generator_lm_head.weight", "generator_lm_head.bias"},
       {"distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight", "vocab_projector.bias"},
       {"albert.embeddings.word_embeddings.weight", "predictions.decoder.weight", "predictions.bias"},
   };
@@ -213,7 +218,7 @@ static void add_buffers(tensors *t) {
 
 static void rename_one(char name[160], const form *f) {
   static const char *const bases[] = {"model.",       "bert.",     "roberta.", "distilbert.", "albert.",
-                                      "transformer.", "gpt_neox.", "vit.",     "mpnet."};
+                                      "transformer.", "gpt_neox.", "vit.",     "electra.",    "mpnet."};
   static const char *const norms[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
   for (size_t i = 0; i < VKF_COUNT(bases) && f->no_base; i++) {
     size_t length = strlen(bases[i]);
@@ -758,16 +763,20 @@ static void heads_that_are_none(void **state) {
   static const struct {
     const char *golden, *without, *class, *bare; /* reads as if the folder named `bare`; NULL: refused */
     bool has_base;                               /* the names keep the prefix */
-  } rows[] = {{"bert", "cls.", "BertForMaskedLM", "BertModel", false},
-              {"bert", "cls.", "BertForMaskedLM", "BertModel", true},
-              {"bert-model-pooled", NULL, "BertForPreTraining", "BertModel", false},
-              {"roberta", "lm_head.", "RobertaForMaskedLM", "RobertaModel", false},
-              {"families/mpnet", "lm_head.", "MPNetForMaskedLM", "MPNetModel", false},
-              {"distilbert", "vocab_", "DistilBertForMaskedLM", "DistilBertModel", false},
-              {"albert", "predictions.", "AlbertForMaskedLM", "AlbertModel", false},
-              {"llama", "lm_head.", "LlamaForCausalLM", "LlamaModel", false},
-              {"llama", "lm_head.", "LlamaForCausalLM", NULL, true}, /* the names are of a model with a head */
-              {"bert", "cls.predictions.transform.dense.", "BertForMaskedLM", NULL, false}};
+  } rows[] = {
+      {"bert", "cls.", "BertForMaskedLM", "BertModel", false},
+      {"bert", "cls.", "BertForMaskedLM", "BertModel", true},
+      {"bert-model-pooled", NULL, "BertForPreTraining", "BertModel", false},
+      {"roberta", "lm_head.", "RobertaForMaskedLM", "RobertaModel", false},
+      {"families/mpnet", "lm_head.", "MPNetForMaskedLM", "MPNetModel", false},
+      {"families/electra", "generator_", "ElectraForMaskedLM", "ElectraModel", false},
+      {"families/electra-discriminator", "discriminator_", "ElectraForPreTraining", "ElectraModel", true},
+      {"families/electra-discriminator", "discriminator_predictions.dense.", "ElectraForPreTraining", NULL, true},
+      {"distilbert", "vocab_", "DistilBertForMaskedLM", "DistilBertModel", false},
+      {"albert", "predictions.", "AlbertForMaskedLM", "AlbertModel", false},
+      {"llama", "lm_head.", "LlamaForCausalLM", "LlamaModel", false},
+      {"llama", "lm_head.", "LlamaForCausalLM", NULL, true}, /* the names are of a model with a head */
+      {"bert", "cls.predictions.transform.dense.", "BertForMaskedLM", NULL, false}};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_net *nets[2] = {NULL, NULL};
     const char *const dirs[] = {folder, other}, *const classes[] = {rows[i].class, rows[i].bare};
@@ -795,7 +804,7 @@ static void heads_that_are_none(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* The head of a masked language model has GELU in RoBERTa and MPNet, and the activation of the layers in other
+/* The head of a masked language model has GELU in RoBERTa, MPNet and ELECTRA, and the activation of the layers in other
  * families. */
 static void activation_of_the_head(void **state) {
   (void)state;
@@ -805,6 +814,9 @@ static void activation_of_the_head(void **state) {
   } rows[] = {{"roberta", VKF_ACT_GELU},
               {"camembert", VKF_ACT_GELU},
               {"families/mpnet", VKF_ACT_GELU},
+              {"families/electra", VKF_ACT_GELU},
+              {"families/electra-sequence-classification", VKF_ACT_GELU},
+              {"families/electra-discriminator", VKF_ACT_RELU}, /* not of words */
               {"bert", VKF_ACT_RELU},
               {"albert", VKF_ACT_RELU}};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
@@ -881,6 +893,11 @@ static void options_are_refused_by_name(void **state) {
   refused("bert", NULL, "is_decoder", "true", "is_decoder");
   refused("bert", NULL, "add_cross_attention", "true", "add_cross_attention");
   refused("bert", NULL, "position_embedding_type", "\"relative_key\"", "position_embedding_type \"relative_key\"");
+  refused("families/electra", NULL, "architectures", "[\"ElectraForMultipleChoice\"]", "ElectraForMultipleChoice");
+  refused("families/electra", NULL, "architectures", "[\"ElectraForCausalLM\"]", "ElectraForCausalLM");
+  refused("families/electra", NULL, "is_decoder", "true", "is_decoder");
+  refused("families/electra", NULL, "position_embedding_type", "\"relative_key\"", "position_embedding_type");
+  refused("bert", NULL, "architectures", "[\"ElectraForPreTraining\"]", "ElectraForPreTraining");
   refused("families/mpnet", NULL, "architectures", "[\"MPNetForMultipleChoice\"]", "MPNetForMultipleChoice");
   refused("gpt2", NULL, "add_cross_attention", "true", "add_cross_attention");
   refused("t5", NULL, "feed_forward_proj", "\"gated-elu\"", "feed_forward_proj \"gated-elu\"");

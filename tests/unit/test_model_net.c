@@ -345,6 +345,8 @@ static void no_allocation_is_missed(void **state) {
                          GOLDEN "bert-sequence-classification",
                          GOLDEN "distilbert",
                          GOLDEN "families/bart-sequence-classification",
+                         GOLDEN "families/electra",
+                         GOLDEN "families/electra-discriminator",
                          GOLDEN "families/gpt2-sequence-classification",
                          GOLDEN "families/mpnet",
                          GOLDEN "gpt-neox",
