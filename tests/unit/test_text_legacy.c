@@ -173,6 +173,11 @@ static void byte_level_and_wordpiece(void **state) {
   assert_round(&files, "ab <mask>", "0 9 4 1", " ab");
   vkf_text_files words = {.words = file_of(vocab_txt, "vocab.txt")};
   assert_round(&words, "ABB [MASK] q", "2 5 6 4 1 3", "abb");
+  words.config = file_of("{\"model_type\":\"electra\"}", "config.json");
+  assert_round(&words, "ABB [MASK] q", "2 5 6 4 1 3", "abb");
+  words.config = (vkf_text_file){0};
+  words.tokenizer_config = file_of("{\"tokenizer_class\":\"ElectraTokenizerFast\"}", "tokenizer_config.json");
+  assert_round(&words, "ABB [MASK] q", "2 5 6 4 1 3", "abb");
   files.config = file_of("{\"model_type\":\"bert\",\"tokenizer_class\":\"GPT2Tokenizer\"}", "config.json");
   files.tokenizer_config = (vkf_text_file){0};
   assert_round(&files, "ab ab<|endoftext|>", "7 9 10", "ab ab"); /* config.json: the class counts, not model_type */
