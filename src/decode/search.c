@@ -320,8 +320,10 @@ static vkf_status choose(vkf_search *s, const float *scores, uint32_t rank, int3
   } else {
     *id = ranked(s, scores, rank, &log_prob);
   }
-  if (is_absent(s, log_prob)) *id = VKF_NO_TOKEN;
-  if (is_absent(s, log_prob)) return VKF_OK;
+  if (is_absent(s, log_prob)) {
+    *id = VKF_NO_TOKEN;
+    return VKF_OK;
+  }
   if (*id == VKF_NO_TOKEN || (in->config->return_alternatives && isinf(log_prob)))
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
                         "step %u: expected an id with a finite score, but every id is forbidden", step);

@@ -192,7 +192,8 @@ static void tell(queue *q) {
   tell_of_beams(q);
   for (uint32_t i = 0; q->s->on_token && i < n && !q->is_stopped; i++) {
     const uint32_t seat = batch->live[i] / batch->copies, copy = batch->live[i] % batch->copies;
-    if (batch->each == 1 && batch->got[i] == VKF_NO_TOKEN) continue; /* it failed, or an alternative is absent */
+    const bool is_absent = batch->each == 1 && batch->got[i] == VKF_NO_TOKEN; /* with beams no search has a new id */
+    if (is_absent || vkf_decode_batch_failure(batch, seat)) continue;
     const vkf_answer answer = q->s->on_token(q->s->user, &q->requests[seat], copy, batch->got[i]);
     if (answer == VKF_ANSWER_END) vkf_decode_batch_stop_seat(batch, seat);
     q->is_stopped = answer == VKF_ANSWER_STOP;
