@@ -6,7 +6,7 @@
 #include "engine/batch_split.h"
 #include "engine/deal.h"
 
-enum { MOST_ROWS = 256, MOST_ROWS_OF_GPU = 512 }; /* ids of a submit, unless there are more slots */
+enum { MOST_ROWS = 512 }; /* ids of a submit, unless there are more slots */
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -77,7 +77,7 @@ vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_s
                      : vkf_engine_bucket_get(&session->plan_cache, &need, bound, &s->bucket));
   s->caps = vkf_engine_bucket_sizes(s->bucket);
   const bool is_gpu = vkf_engine_is_gpu(session->model->dev);
-  s->most_rows = VKF_MAX(is_gpu ? MOST_ROWS_OF_GPU : MOST_ROWS, s->caps.R);
+  s->most_rows = VKF_MAX(MOST_ROWS, s->caps.R);
   if (p->edits > UINT32_MAX / 2 / VKF_MAX(s->caps.R, 1))
     return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
                         "the configuration needs %u edits of logits a row, more than this engine plans for", p->edits);
