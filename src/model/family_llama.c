@@ -1,10 +1,10 @@
-/* llama: Llama, Mistral, Qwen2, Qwen3, Gemma, Phi-3 and OLMo as transformers computes them (Touvron et al. 2023, Jiang
- * et al. 2023, Yang et al. 2024 and 2025, Gemma Team 2024, Abdin et al. 2024, Groeneveld et al. 2024).
+/* llama: Llama, Mistral, Qwen2, Qwen3, Gemma, Phi, Phi-3 and OLMo as transformers computes them (Touvron et al. 2023,
+ * Jiang et al. 2023, Yang et al. 2024 and 2025, Gemma Team 2024, Gunasekar et al. 2023, Abdin et al. 2024, Groeneveld
+ * et al. 2024).
  *
- * Pre-norm decoders with rotary positions, grouped queries and a gated feed-forward layer. They differ in biases, in
- * norms, in which layers have a window and in which matrices are stored together.
- * Keys that cannot matter here: dropouts, initializer_range, use_cache, pretraining_tp, rope_interleaved (false),
- * dtype.
+ * Pre-norm decoders with rotary positions, grouped queries and, most of them, a gated feed-forward layer. They differ
+ * in biases, in norms, in which layers have a window and in which matrices are stored together. Keys that cannot matter
+ * here: dropouts, initializer_range, use_cache, pretraining_tp, rope_interleaved (false), dtype.
  */
 #include <math.h>
 #include <string.h>
@@ -36,16 +36,18 @@ typedef struct variant {
   uint32_t head_width;                                                  /* default of head_dim; 0: D/H */
   uint32_t n_kv_heads; /* default of num_key_value_heads; 0 (and if it is null): as many as heads */
   double norm_eps;     /* default of rms_norm_eps */
-  enum { FORM_LLAMA, FORM_GEMMA, FORM_PHI3, FORM_OLMO } form;
+  enum { FORM_LLAMA, FORM_GEMMA, FORM_PHI, FORM_PHI3, FORM_OLMO } form;
+  double part; /* of a head that turns, unless the folder says otherwise; 0: whole heads, whatever it says */
 } variant;
 static const variant variants[] = {
-    {"llama", true, false, false, WINDOW_NONE, 0, 0, 1e-6, FORM_LLAMA},
-    {"mistral", false, false, false, WINDOW_ALL, 0, 8, 1e-6, FORM_LLAMA},
-    {"qwen2", false, true, false, WINDOW_SOME, 0, 32, 1e-6, FORM_LLAMA},
-    {"qwen3", true, false, true, WINDOW_SOME, 128, 32, 1e-6, FORM_LLAMA},
-    {"gemma", true, false, false, WINDOW_NONE, 256, 16, 1e-6, FORM_GEMMA},
-    {"phi3", false, false, false, WINDOW_WRITTEN, 0, 0, 1e-5, FORM_PHI3},
-    {"olmo", true, false, false, WINDOW_NONE, 0, 0, 1e-5, FORM_OLMO},
+    {"llama", true, false, false, WINDOW_NONE, 0, 0, 1e-6, FORM_LLAMA, 0},
+    {"mistral", false, false, false, WINDOW_ALL, 0, 8, 1e-6, FORM_LLAMA, 0},
+    {"qwen2", false, true, false, WINDOW_SOME, 0, 32, 1e-6, FORM_LLAMA, 0},
+    {"qwen3", true, false, true, WINDOW_SOME, 128, 32, 1e-6, FORM_LLAMA, 0},
+    {"gemma", true, false, false, WINDOW_NONE, 256, 16, 1e-6, FORM_GEMMA, 0},
+    {"phi", false, true, false, WINDOW_NONE, 0, 0, 1e-5, FORM_PHI, 0.5},
+    {"phi3", false, false, false, WINDOW_WRITTEN, 0, 0, 1e-5, FORM_PHI3, 1},
+    {"olmo", true, false, false, WINDOW_NONE, 0, 0, 1e-5, FORM_OLMO, 0},
 };
 
 static vkf_status heads(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
@@ -104,6 +106,37 @@ static vkf_status map_gemma(vkf_net *net, vkf_file_value config, vkf_model_stack
   return VKF_OK;
 }
 
+/* Layer norms, whose epsilon has another key. */
+static vkf_status map_layer_norms(vkf_net *net, vkf_file_value config, const variant *v, const char *key,
+                                  vkf_model_stack *stack) {
+  stack->norm_kind = VKF_NORM_LAYER;
+  return vkf_model_find_epsilon(net, config, key, v->norm_eps, &stack->norm_eps);
+}
+
+/* Attention and feed-forward layer side by side, of the same normed states; biases everywhere, also of the logits. */
+static vkf_status map_phi(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack_names *names,
+                          vkf_model_stack *stack) {
+  names->self.out = "self_attn.dense.";
+  names->ffn_gate = names->ffn_norm = NULL;
+  names->ffn_in = "mlp.fc1.";
+  names->ffn_out = "mlp.fc2.";
+  names->final_norm = "model.final_layernorm.";
+  stack->is_gated = false;
+  stack->is_parallel = stack->has_one_norm = stack->out_bias = stack->ffn_bias = true;
+  VKF_CALL(vkf_model_only_bool(net, config, "qk_layernorm", false));
+  VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "gelu_new", &stack->activation));
+  return map_layer_norms(net, config, v, "layer_norm_eps", stack);
+}
+
+/* The bias of Phi's logits, whether or not their matrix is tied. */
+static vkf_status claim_head_bias(vkf_net *net, const vkf_model_stack *stack) {
+  const vkf_model_source bias = {.tensor = "lm_head.bias", .rows = stack->vocab, .n_rows = stack->vocab};
+  if (net->info.has_head && net->head.reads == VKF_HEAD_READS_ALL)
+    return vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &net->head.out.bias, "head.bias");
+  vkf_model_mark_known(net, bias.tensor);
+  return VKF_OK;
+}
+
 /* Queries, keys and values are one tensor; gates and what they multiply are another. */
 static void map_phi3(vkf_model_stack_names *names) {
   names->self.packed = "self_attn.qkv_proj.";
@@ -134,8 +167,8 @@ vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "silu", &stack->activation));
   VKF_CALL(vkf_model_find_epsilon(net, config, "rms_norm_eps", v->norm_eps, &stack->norm_eps));
   VKF_CALL(vkf_model_find_tokens(net, config, -1));
-  const bool is_phi3 = v->form == FORM_PHI3;
-  const vkf_model_rotary_rules rotary = {10000, 1, .turns_whole_heads = !is_phi3, .is_phi3 = is_phi3};
+  const bool turns_pairs = v->form == FORM_PHI;
+  const vkf_model_rotary_rules rotary = {10000, v->part, v->part == 0, v->form == FORM_PHI3, turns_pairs};
   VKF_CALL(vkf_model_find_rotary(net, config, &rotary, stack));
   stack->qkv_bias = v->qkv_bias;
   if (v->reads_bias) VKF_CALL(vkf_file_json_find_bool(config, "attention_bias", false, &stack->qkv_bias));
@@ -147,10 +180,12 @@ vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   stack->norm_kind = VKF_NORM_RMS;
   stack->embed_scale = 1;
   if (v->form == FORM_GEMMA) VKF_CALL(map_gemma(net, config, stack));
+  if (v->form == FORM_PHI) VKF_CALL(map_phi(net, config, v, &names, stack));
   if (v->form == FORM_PHI3) map_phi3(&names);
   if (v->form == FORM_OLMO) VKF_CALL(map_olmo(net, config, stack));
   VKF_CALL(vkf_model_claim_language_model(net, config, stack, "model.embed_tokens.weight", net->info.d_model,
                                           v->form == FORM_GEMMA, "lm_head.weight"));
+  if (v->form == FORM_PHI) VKF_CALL(claim_head_bias(net, stack));
   VKF_CALL(vkf_model_claim_stack(net, stack, &names));
   return windows(net, config, v, stack);
 }

@@ -72,10 +72,11 @@ typedef struct vkf_model_stack {
   bool causal, has_cross;
   bool qkv_bias, out_bias, ffn_bias;
   vkf_activation activation;
-  bool is_gated;    /* activation(gate) * in */
-  bool norm_first;  /* x + f(norm(x)), else norm(x + f(x)) */
-  bool is_parallel; /* norm_first: x + f(norm(x)) + g(norm'(x)) */
-  bool norm_affine; /* the layers' norms have tensors; the final norm has them if they are stored */
+  bool is_gated;     /* activation(gate) * in */
+  bool norm_first;   /* x + f(norm(x)), else norm(x + f(x)) */
+  bool is_parallel;  /* norm_first: x + f(norm(x)) + g(norm'(x)) */
+  bool has_one_norm; /* is_parallel: x + f(norm(x)) + g(norm(x)), with the norm of self-attention */
+  bool norm_affine;  /* the layers' norms have tensors; the final norm has them if they are stored */
   bool has_final_norm;
   bool has_head_norm; /* queries and keys are normed, head by head */
   vkf_norm_kind norm_kind;
@@ -177,6 +178,7 @@ struct vkf_net {
   X("olmo", llama)              \
   X("opt", opt)                 \
   X("pegasus", bart)            \
+  X("phi", llama)               \
   X("phi3", llama)              \
   X("plbart", bart)             \
   X("qwen2", llama)             \
@@ -301,7 +303,8 @@ typedef struct vkf_model_stack_names {
   const char *inner;  /* before the stems, with a number of its own, if what is stored is groups of layers; else NULL */
   vkf_model_attention_names self, cross;
   const char *ffn_gate; /* if the stack is gated; equal to ffn_in: one tensor, whose first half is the gate */
-  const char *ffn_in, *ffn_out, *ffn_norm;
+  const char *ffn_in, *ffn_out;
+  const char *ffn_norm;   /* unless the stack has one norm a layer */
   const char *final_norm; /* a whole stem */
   bool is_transposed;     /* matrices of the layers are stored as [K,N] */
 } vkf_model_stack_names;
@@ -387,7 +390,8 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
 typedef struct vkf_model_rotary_rules {
   double theta, part;     /* defaults; part: of a head that turns */
   bool turns_whole_heads; /* whatever partial_rotary_factor says, as in transformers' LLaMA */
-  bool is_phi3; /* longrope only, also called su and yarn; original positions: 4096 if config.json lacks them */
+  bool is_phi3;     /* longrope only, also called su and yarn; original positions: 4096 if config.json lacks them */
+  bool turns_pairs; /* an odd number of columns is refused, as by transformers' Phi */
 } vkf_model_rotary_rules;
 /* Reads the stack's rotary positions from rope_parameters (transformers 5), or rope_theta and rope_scaling (4).
  * longrope lowers net->info.max_positions to the original positions. Set max_positions and the head widths first. */

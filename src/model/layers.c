@@ -95,7 +95,8 @@ static uint32_t relative_bias(const vkf_model_stage *s, uint32_t table, const ch
   return bias;
 }
 
-static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x) {
+/* Adds self-attention of x to y, which is x unless x is normed already. */
+static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x, uint32_t y) {
   const vkf_model_stack *stack = s->stack;
   vkf_block_form form = vkf_model_form(stack);
   form.kv_format = s->net->cache_format;
@@ -103,6 +104,7 @@ static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x)
   vkf_attention_layer layer = attention_of(s->net, &stack->layers[i].self);
   if (stack->has_head_norm) layer.head_norm = vkf_model_weight_slot(stack->layers[i].self.head_norm);
   layer.window = stack->layers[i].window;
+  if (stack->has_one_norm) layer.norm.width = 0;
   char weights[48], projections[48], bias[48];
   uint32_t relative = s->relative;
   if (stack->layers[i].relative != VKF_NO_WEIGHT)
@@ -124,7 +126,7 @@ static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x)
     inputs.k = vkf_model_state(i, VKF_STATE_SELF_K);
     inputs.v = vkf_model_state(i, VKF_STATE_SELF_V);
   }
-  return vkf_block_self_attention(s->b, &form, &s->stream, &layer, &inputs, x, x);
+  return vkf_block_self_attention(s->b, &form, &s->stream, &layer, &inputs, x, y);
 }
 
 /* Reads keys and values from the state, where the block "cross" of the other stage puts them once a sentence. */
@@ -142,12 +144,14 @@ static uint32_t cross_attention(const vkf_model_stage *s, uint32_t i, uint32_t x
   return vkf_block_cross_attention(s->b, &form, &s->stream, &layer, &inputs, x, x);
 }
 
-/* Adds the feed-forward layer of x to y, which is x unless the sub-layers run side by side. */
+/* Adds the feed-forward layer of x to y, which is x unless the sub-layers run side by side. x is normed already if the
+ * layer has one norm. */
 static uint32_t feed_forward(const vkf_model_stage *s, uint32_t i, uint32_t x, uint32_t y) {
   const vkf_model_layer *layer = &s->stack->layers[i];
   const vkf_block_form form = vkf_model_form(s->stack);
   const vkf_linear in = linear_of(s->net, &layer->ffn_in), out = linear_of(s->net, &layer->ffn_out);
-  const vkf_block_norm norm = norm_of(s->net, &layer->ffn_norm);
+  vkf_block_norm norm = norm_of(s->net, &layer->ffn_norm);
+  if (s->stack->has_one_norm) norm.width = 0;
   return vkf_block_feed_forward(s->b, &form, s->stream.rows, &in, &out, &norm, x, y);
 }
 
@@ -280,9 +284,11 @@ uint32_t vkf_model_layers(vkf_model_stage *s) {
   output_hidden(s, 0, x);
   for (uint32_t i = 0; i < stack->n_layers; i++) {
     vkf_build_layer(s->b, stack->name, i);
-    uint32_t y = self_attention(s, i, x);
+    const uint32_t h =
+        stack->has_one_norm ? vkf_model_norm_rows(s, "norm", s->stream.rows, x, &stack->layers[i].self.norm) : x;
+    uint32_t y = self_attention(s, i, h, x);
     if (stack->has_cross) y = cross_attention(s, i, y);
-    x = feed_forward(s, i, stack->is_parallel ? x : y, y);
+    x = feed_forward(s, i, stack->is_parallel ? h : y, y);
     if (i + 1 < stack->n_layers || s->net->is_last_apart) output_hidden(s, i + 1, x);
   }
   if (!stack->has_final_norm && stack->embed_out.weight == VKF_NO_WEIGHT) vkf_model_output_last(s, x);

@@ -158,7 +158,7 @@ vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, const vkf_
                                  &s.factor));
   s.width = (uint32_t)(stack->key_width * part);
   s.n = VKF_CEIL_DIV(s.width, 2); /* if the width is odd, one column more turns, as in transformers */
-  if (s.n == 0 || 2 * s.n > stack->key_width)
+  if (s.n == 0 || 2 * s.n > stack->key_width || (rules->turns_pairs && s.width % 2 != 0))
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected pairs of columns that turn, found %u of a head of %u",
                         net->config_path, s.width, stack->key_width);
   rotary->width = 2 * s.n;

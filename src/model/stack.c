@@ -159,7 +159,8 @@ static vkf_status layer(claimer *c, const vkf_model_stack_names *names, vkf_mode
   else
     VKF_CALL(linear(c, in, d_model, s->ffn_bias, "ffn.in", &out->ffn_in));
   VKF_CALL(linear(c, back, s->d_ff, s->ffn_bias, "ffn.out", &out->ffn_out));
-  return norm(c, s->norm_affine, names->ffn_norm, "ffn.norm", &out->ffn_norm);
+  out->ffn_norm = (vkf_model_norm){VKF_NO_WEIGHT, VKF_NO_WEIGHT};
+  return s->has_one_norm ? VKF_OK : norm(c, s->norm_affine, names->ffn_norm, "ffn.norm", &out->ffn_norm);
 }
 
 /* Refuses layers that are stored behind the last one: the configuration contradicts the files. */

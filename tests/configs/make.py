@@ -88,6 +88,8 @@ CASES = [
     ("opt", "OPTForCausalLM", dict(OPT, _remove_final_layer_norm=True, enable_bias=False)),
     ("opt", "OPTForCausalLM", dict(OPT, word_embed_proj_dim=8, layer_norm_elementwise_affine=False)),
     ("pegasus", "PegasusForConditionalGeneration", PAIR), ("pegasus", "PegasusModel", PAIR),
+    ("phi", "PhiForCausalLM", LLAMA), ("phi", "PhiModel", dict(LLAMA, num_key_value_heads=2)),
+    ("phi", "PhiForSequenceClassification", dict(LLAMA, pad_token_id=0)),
     ("phi3", "Phi3ForCausalLM", dict(WIDE, pad_token_id=0)),  # the class's is of 32064 words
     ("phi3", "Phi3ForCausalLM", dict(LLAMA, pad_token_id=0, num_key_value_heads=2, partial_rotary_factor=0.5)),
     ("plbart", "PLBartForConditionalGeneration", PAIR),

@@ -31,6 +31,8 @@ MODELS = {  # model_type, class, keys of the configuration
     "umt5": ("umt5", "UMT5ForConditionalGeneration", dict(T5, vocab_size=90)),
     "gemma": ("gemma", "GemmaForCausalLM", dict(LLAMA, head_dim=10)),
     "olmo": ("olmo", "OlmoForCausalLM", dict(LLAMA, eos_token_id=2)),
+    "phi": ("phi", "PhiForCausalLM", dict(LLAMA, pad_token_id=0, eos_token_id=2, rope_parameters=dict(
+        rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.67))),
     "phi3": ("phi3", "Phi3ForCausalLM", dict(LLAMA, sliding_window=7, pad_token_id=0, eos_token_id=2,
                                              rope_parameters=dict(rope_type="default", rope_theta=10000.0,
                                                                   partial_rotary_factor=0.67))),

@@ -46,6 +46,7 @@ static const char *const goldens[] = {"albert",
                                       "families/mpnet-sequence-classification",
                                       "families/olmo",
                                       "families/pegasus",
+                                      "families/phi",
                                       "families/phi3",
                                       "families/phi3-longrope",
                                       "families/qwen3-sequence-classification",
@@ -913,6 +914,8 @@ static void options_are_refused_by_name(void **state) {
   refused("mistral-sliding", NULL, "is_causal", "false", "is_causal false is not supported with a sliding window");
   refused("bart", NULL, "is_causal", "false", "is_causal false is not supported in a decoder with an encoder");
   refused("families/gemma", NULL, "use_bidirectional_attention", "true", "use_bidirectional_attention true");
+  refused("families/phi", NULL, "qk_layernorm", "true", "qk_layernorm true is not supported");
+  refused("families/phi", NULL, "architectures", "[\"PhiForTokenClassification\"]", "PhiForTokenClassification");
   refused("families/phi3", NULL, "rope_scaling", "{\"type\": \"linear\", \"factor\": 2}",
           "expected longrope as rope_scaling.rope_type, found \"linear\"");
   refused("families/phi3", "rope_parameters", "rope_type", "\"dynamic\"", "found \"dynamic\"");

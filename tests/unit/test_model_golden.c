@@ -396,6 +396,7 @@ int main(void) {
       cmocka_unit_test_prestate(golden, "families/mpnet"),
       cmocka_unit_test_prestate(golden, "families/olmo"),
       cmocka_unit_test_prestate(golden, "families/pegasus"),
+      cmocka_unit_test_prestate(golden, "families/phi"),
       cmocka_unit_test_prestate(golden, "families/phi3"),
       cmocka_unit_test_prestate(golden, "families/phi3-longrope"),
       cmocka_unit_test_prestate(golden, "families/t5-encoder"),

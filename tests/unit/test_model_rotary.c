@@ -12,7 +12,7 @@
 
 #include "model/internal.h"
 
-static const vkf_model_rotary_rules llama = {10000, 1, true, false}, phi3 = {10000, 1, false, true};
+static const vkf_model_rotary_rules llama = {10000, 1, true, false, false}, phi3 = {10000, 1, false, true, false};
 
 /* A config.json, and the stack whose rotary positions are read from it. */
 typedef struct reading {
