@@ -1,10 +1,12 @@
-/* llama: Llama, Mistral, Qwen2, Qwen3, Gemma, Phi, Phi-3 and OLMo as transformers computes them (Touvron et al. 2023,
- * Jiang et al. 2023, Yang et al. 2024 and 2025, Gemma Team 2024, Gunasekar et al. 2023, Abdin et al. 2024, Groeneveld
- * et al. 2024).
+/* llama: Llama, Mistral, Qwen2, Qwen3, Gemma, Phi, Phi-3, OLMo and StableLM as transformers computes them (Touvron et
+ * al. 2023, Jiang et al. 2023, Yang et al. 2024 and 2025, Gemma Team 2024, Gunasekar et al. 2023, Abdin et al. 2024,
+ * Groeneveld et al. 2024, Bellagente et al. 2024).
  *
  * Pre-norm decoders with rotary positions, grouped queries and, most of them, a gated feed-forward layer. They differ
- * in biases, in norms, in which layers have a window and in which matrices are stored together. Keys that cannot matter
- * here: dropouts, initializer_range, use_cache, pretraining_tp, rope_interleaved (false), dtype.
+ * in biases, in norms, in which layers have a window and in which matrices are stored together.
+ *
+ * Keys that cannot matter here: dropouts, initializer_range, use_cache, pretraining_tp, rope_interleaved (false),
+ * dtype.
  */
 #include <math.h>
 #include <string.h>
@@ -36,7 +38,7 @@ typedef struct variant {
   uint32_t head_width;                                                  /* default of head_dim; 0: D/H */
   uint32_t n_kv_heads; /* default of num_key_value_heads; 0 (and if it is null): as many as heads */
   double norm_eps;     /* default of rms_norm_eps */
-  enum { FORM_LLAMA, FORM_GEMMA, FORM_PHI, FORM_PHI3, FORM_OLMO } form;
+  enum { FORM_LLAMA, FORM_GEMMA, FORM_PHI, FORM_PHI3, FORM_OLMO, FORM_STABLELM } form;
   double part; /* of a head that turns, unless the folder says otherwise; 0: whole heads, whatever it says */
 } variant;
 static const variant variants[] = {
@@ -48,6 +50,7 @@ static const variant variants[] = {
     {"phi", false, true, false, WINDOW_NONE, 0, 0, 1e-5, FORM_PHI, 0.5},
     {"phi3", false, false, false, WINDOW_WRITTEN, 0, 0, 1e-5, FORM_PHI3, 1},
     {"olmo", true, false, false, WINDOW_NONE, 0, 0, 1e-5, FORM_OLMO, 0},
+    {"stablelm", false, false, false, WINDOW_NONE, 0, 32, 1e-5, FORM_STABLELM, 0.25},
 };
 
 static vkf_status heads(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
@@ -143,6 +146,19 @@ static void map_phi3(vkf_model_stack_names *names) {
   names->ffn_gate = names->ffn_in = "mlp.gate_up_proj.";
 }
 
+/* Layer norms; sub-layers one after the other, or side by side as Phi's. */
+static vkf_status map_stablelm(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
+  const uint32_t d_model = net->info.d_model;
+  if ((uint64_t)stack->n_heads * stack->key_width != d_model)
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected heads that fill hidden_size %u, found %u of width %u",
+                        net->config_path, d_model, stack->n_heads, stack->key_width);
+  VKF_CALL(vkf_model_only_bool(net, config, "qk_layernorm", false));
+  VKF_CALL(vkf_file_json_find_bool(config, "use_qkv_bias", false, &stack->qkv_bias));
+  VKF_CALL(vkf_file_json_find_bool(config, "use_parallel_residual", false, &stack->is_parallel));
+  stack->has_one_norm = stack->is_parallel;
+  return map_layer_norms(net, config, v, "layer_norm_eps", stack);
+}
+
 /* Layer norms without parameters. */
 static vkf_status map_olmo(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
   stack->norm_kind = VKF_NORM_LAYER;
@@ -167,7 +183,7 @@ vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "silu", &stack->activation));
   VKF_CALL(vkf_model_find_epsilon(net, config, "rms_norm_eps", v->norm_eps, &stack->norm_eps));
   VKF_CALL(vkf_model_find_tokens(net, config, -1));
-  const bool turns_pairs = v->form == FORM_PHI;
+  const bool turns_pairs = v->form == FORM_PHI || v->form == FORM_STABLELM;
   const vkf_model_rotary_rules rotary = {10000, v->part, v->part == 0, v->form == FORM_PHI3, turns_pairs};
   VKF_CALL(vkf_model_find_rotary(net, config, &rotary, stack));
   stack->qkv_bias = v->qkv_bias;
@@ -183,6 +199,7 @@ vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   if (v->form == FORM_PHI) VKF_CALL(map_phi(net, config, v, &names, stack));
   if (v->form == FORM_PHI3) map_phi3(&names);
   if (v->form == FORM_OLMO) VKF_CALL(map_olmo(net, config, stack));
+  if (v->form == FORM_STABLELM) VKF_CALL(map_stablelm(net, config, v, stack));
   VKF_CALL(vkf_model_claim_language_model(net, config, stack, "model.embed_tokens.weight", net->info.d_model,
                                           v->form == FORM_GEMMA, "lm_head.weight"));
   if (v->form == FORM_PHI) VKF_CALL(claim_head_bias(net, stack));

@@ -184,6 +184,7 @@ struct vkf_net {
   X("qwen2", llama)             \
   X("qwen3", llama)             \
   X("roberta", roberta)         \
+  X("stablelm", llama)          \
   X("t5", t5)                   \
   X("transformer", transformer) \
   X("umt5", t5)                 \
@@ -391,7 +392,7 @@ typedef struct vkf_model_rotary_rules {
   double theta, part;     /* defaults; part: of a head that turns */
   bool turns_whole_heads; /* whatever partial_rotary_factor says, as in transformers' LLaMA */
   bool is_phi3;     /* longrope only, also called su and yarn; original positions: 4096 if config.json lacks them */
-  bool turns_pairs; /* an odd number of columns is refused, as by transformers' Phi */
+  bool turns_pairs; /* an odd number of columns is refused, as by transformers' Phi and StableLM */
 } vkf_model_rotary_rules;
 /* Reads the stack's rotary positions from rope_parameters (transformers 5), or rope_theta and rope_scaling (4).
  * longrope lowers net->info.max_positions to the original positions. Set max_positions and the head widths first. */

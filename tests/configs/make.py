@@ -97,6 +97,8 @@ CASES = [
     ("qwen3", "Qwen3ForCausalLM", dict(WIDE, attention_bias=True)), ("qwen3", "Qwen3ForCausalLM", dict(WIDE, **SOME)),
     ("roberta", "RobertaModel", BERT), ("roberta", "RobertaForMaskedLM", BERT),
     ("roberta", "RobertaForSequenceClassification", BERT),
+    ("stablelm", "StableLmForCausalLM", dict(WIDE, hidden_size=256)),
+    ("stablelm", "StableLmModel", dict(LLAMA, num_key_value_heads=2, use_parallel_residual=True, use_qkv_bias=True)),
     ("t5", "T5ForConditionalGeneration", T5),
     ("t5", "T5ForConditionalGeneration", dict(T5, feed_forward_proj="gated-gelu", num_decoder_layers=1)),
     ("t5", "T5EncoderModel", T5),

@@ -51,6 +51,7 @@ static const char *const goldens[] = {"albert",
                                       "families/phi3-longrope",
                                       "families/qwen3-sequence-classification",
                                       "families/qwen2-bidirectional",
+                                      "families/stablelm",
                                       "families/umt5",
                                       "gpt-neox",
                                       "gpt2",
@@ -920,6 +921,7 @@ static void options_are_refused_by_name(void **state) {
           "expected longrope as rope_scaling.rope_type, found \"linear\"");
   refused("families/phi3", "rope_parameters", "rope_type", "\"dynamic\"", "found \"dynamic\"");
   refused("families/olmo", NULL, "clip_qkv", "8.0", "clip_qkv");
+  refused("families/stablelm", NULL, "qk_layernorm", "true", "qk_layernorm true is not supported");
   refused("families/umt5", NULL, "is_encoder_decoder", "false", "is_encoder_decoder false");
   refused("families/umt5", NULL, "architectures", "[\"UMT5ForTokenClassification\"]", "UMT5ForTokenClassification");
 }
