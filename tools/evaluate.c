@@ -1,5 +1,4 @@
 /* evaluate: prints BLEU and chrF of translations, as sacreBLEU writes them. */
-#include <stdlib.h>
 
 #include "commands.h"
 #include "source.h"

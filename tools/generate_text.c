@@ -4,7 +4,6 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

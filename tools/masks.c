@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <vkformer/lab.h>
 
 #include "heatmap.h"

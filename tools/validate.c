@@ -3,7 +3,6 @@
  * Prints a row as soon as it is compared. Invariant: a ratio that is not a number counts as over its bound.
  */
 #include <math.h>
-#include <string.h>
 #include <vkformer/lab.h>
 
 #include "validate.h"

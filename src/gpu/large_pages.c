@@ -8,7 +8,6 @@
  */
 #define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "gpu/vk.h"

@@ -6,8 +6,6 @@
 #ifndef VKF_REF_REPRODUCIBLE_H
 #define VKF_REF_REPRODUCIBLE_H
 
-#include <math.h>
-
 #include "shared/reproducible.h"
 
 static inline float mul(float a, float b) {

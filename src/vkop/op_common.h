@@ -2,8 +2,6 @@
 #ifndef VKF_VKOP_OP_COMMON_H
 #define VKF_VKOP_OP_COMMON_H
 
-#include <string.h>
-
 #include "shared/constants.h"
 #include "shared/params.h"
 #include "vkop/describe.h"

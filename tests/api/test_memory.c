@@ -1,5 +1,4 @@
 /* Models from memory give the results of the folder, copy no file and share weights; their errors name the file. */
-#define _DEFAULT_SOURCE /* getrusage */
 #include <sys/resource.h>
 #include <unistd.h>
 

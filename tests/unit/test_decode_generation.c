@@ -1,5 +1,4 @@
 /* Generation configurations: every key, wrong types, keys that are refused by name; and the edits of the processors. */
-#define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

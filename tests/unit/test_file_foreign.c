@@ -1,5 +1,4 @@
 /* Paths that are no model folders: the message says what was found there and what to do. */
-#define _XOPEN_SOURCE 700
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

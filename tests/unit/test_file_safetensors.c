@@ -1,5 +1,4 @@
 /* safetensors: files are read as they were written, broken ones refused with a message; each allocation may fail. */
-#define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>

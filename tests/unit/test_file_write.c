@@ -1,6 +1,5 @@
 /* The writer of files: links, pipes and devices stay what they are, files keep mode and owner, and a write that fails
  * leaves the old file and nothing else. */
-#define _DEFAULT_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,11 +1,9 @@
 /* Staging and submits on an invented driver. It runs nothing before somebody waits for it, and it fails if commands are
  * begun or a fence is reused too early, which software drivers never show. */
-#define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>

@@ -1,5 +1,4 @@
 /* Room gpu without a device: a missing loader, memory types, features, and the vector width in a name. */
-#define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

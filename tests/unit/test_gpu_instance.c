@@ -1,5 +1,4 @@
 /* Loaders and devices that this machine does not have: this program is its own Vulkan loader, with an empty name. */
-#define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

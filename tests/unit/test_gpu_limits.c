@@ -1,6 +1,5 @@
 /* Blocks, pipelines and buffers keep to the limits of an invented device. Software drivers have limits that no test
  * reaches. */
-#define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,5 @@
 /* Lines to a device: threads that submit at the same time reach the queue one after the other, and under the host's
  * lock. Each line counts its own submits. If one line loses the device, it is lost for all. */
-#define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

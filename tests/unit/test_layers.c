@@ -1,6 +1,5 @@
 /* The rule of the rooms: every #include "..." under src/ is allowed by src/LAYERS, the rule has no cycles, and no file
  * of the library calls a public function. */
-#define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* Optional keys of config.json. A key that is left out has transformers' default: tests/configs/make.py writes each
  * configuration without its optional keys and with all of them, and the nets of both are compared node by node. Also:
  * the effect of keys that are written, and numbers that are refused. */
-#define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -2,7 +2,6 @@
  * prefix, old names of norms, tied tensors stored twice, heads that are called tied and are not, buffers, F16 and BF16,
  * shards. All of them must read the same, bit for bit: every weight, every node of every plan and every table that is
  * made for it. Also: options that are refused by name. */
-#define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

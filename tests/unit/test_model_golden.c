@@ -2,7 +2,6 @@
  * logits of a full pass, and the logits of cached steps. Capacities are larger than the sizes, so a wrong stride shows.
  * Some folders are also rewritten in other forms (head not tied, separate embeddings, stored sinusoids, biases of
  * zeros), which must give the same numbers. */
-#define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,4 @@
 /* Model folders: what opens, and the message for each wrong config.json or model.safetensors. */
-#define _POSIX_C_SOURCE 200809L
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
