@@ -18,6 +18,7 @@
 
 #include "gpu/vk.h"
 #include "support/missing.h"
+#include "support/ok.h"
 #include "test_shaders/scale.h"
 
 typedef struct gpu {
@@ -37,10 +38,6 @@ static inline void init_env(vkf_env *env, bool quiet) {
   vkf_env_init(env, &params);
 }
 
-/* Fails the test with the message of the call if the status is not VKF_OK. */
-static inline void ok(vkf_env *env, vkf_status status) {
-  if (status != VKF_OK) fail_msg("status %d: %s", (int)status, env->message);
-}
 #define OK(call) ok(&g->env, (call))
 /* Checks that the call fails with `status` and a message that contains `words`. */
 #define REFUSED(status, words, call)                                                                \

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "support/ok.h"
 #include "support/same_plan.h"
 
 #define DEFAULTS VKF_SOURCE_DIR "/tests/configs/defaults.json"
@@ -18,9 +19,7 @@ static char path[64]; /* of the configuration that is read */
 static vkf_net *want(const json_t *config) {
   vkf_net *net = NULL;
   assert_int_equal(json_dump_file(config, path, 0), 0);
-  vkf_status st = vkf_model_net_want(&env, path, &net);
-  if (st != VKF_OK) print_error("%s\n", env.message);
-  assert_int_equal(st, VKF_OK);
+  ok(&env, vkf_model_net_want(&env, path, &net));
   return net;
 }
 
@@ -113,12 +112,6 @@ static void keys_left_out(void **state) {
 
 /* ---- keys that are written --------------------------------------------------------------------------------------- */
 
-static uint64_t digest(uint64_t hash, const void *data, size_t n) {
-  const uint8_t *bytes = data;
-  for (size_t i = 0; i < n; i++) hash = vkf_hash_step(hash, bytes[i]);
-  return hash;
-}
-
 static uint64_t digest_plan(const vkf_net *net, vkf_stage stage, uint64_t hash) {
   const uint32_t S = net->info.image[0] > 0 ? net->info.max_positions : 5;
   const vkf_plan_request request = {
@@ -132,15 +125,15 @@ static uint64_t digest_plan(const vkf_net *net, vkf_stage stage, uint64_t hash) 
     const vkf_node *node = &plan->nodes[i];
     size_t n = 0;
     const vkf_field *fields = vkf_op_fields(node->op, &n);
-    hash = digest(hash, node->name, strlen(node->name));
-    hash = digest(hash, node->in, sizeof node->in);
+    hash = vkf_hash_text(hash, node->name);
+    hash = vkf_hash_bytes(hash, node->in, sizeof node->in);
     for (size_t k = 0; k < n; k++)
-      hash = digest(hash, (const char *)&node->params + fields[k].offset,
-                    fields[k].kind == VKF_FIELD_FLAG ? sizeof(bool) : sizeof(uint32_t));
+      hash = vkf_hash_bytes(hash, (const char *)&node->params + fields[k].offset,
+                            fields[k].kind == VKF_FIELD_FLAG ? sizeof(bool) : sizeof(uint32_t));
   }
   for (uint32_t i = 0; i < plan->n_slots; i++)
     if (plan->slots[i].kind == VKF_SLOT_CONSTANT)
-      hash = digest(hash, plan->slots[i].data, vkf_slot_elements(&plan->slots[i]) * sizeof(float));
+      hash = vkf_hash_bytes(hash, plan->slots[i].data, vkf_slot_elements(&plan->slots[i]) * sizeof(float));
   vkf_model_plan_destroy(&plan);
   return hash;
 }
@@ -152,13 +145,13 @@ static uint64_t digest_net(const json_t *config) {
   vkf_net *net = want(config);
   uint64_t hash = VKF_HASH_START;
   for (uint32_t i = 0; i < net->n_wanted; i++) {
-    hash = digest(hash, net->wanted[i]->name, strlen(net->wanted[i]->name));
-    hash = digest(hash, net->wanted[i]->shape, net->wanted[i]->rank * sizeof(size_t));
+    hash = vkf_hash_text(hash, net->wanted[i]->name);
+    hash = vkf_hash_bytes(hash, net->wanted[i]->shape, net->wanted[i]->rank * sizeof(size_t));
   }
   const vkf_stage first = net->encoder.n_layers > 0 ? VKF_STAGE_ENCODE : VKF_STAGE_DECODE;
   const vkf_model_tokens tokens = {.rows = 1, .length = VKF_COUNT(ids), .ids = ids, .stage = first};
   vkf_model_positions(net, &tokens, positions);
-  hash = digest(hash, positions, sizeof positions);
+  hash = vkf_hash_bytes(hash, positions, sizeof positions);
   if (net->encoder.n_layers > 0) hash = digest_plan(net, VKF_STAGE_ENCODE, hash);
   if (net->decoder.n_layers > 0) hash = digest_plan(net, VKF_STAGE_DECODE, hash);
   vkf_model_net_close(&net);

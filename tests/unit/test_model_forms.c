@@ -18,6 +18,7 @@
 
 #include "file/safetensors.h"
 #include "model/internal.h"
+#include "support/ok.h"
 #include "support/same_plan.h"
 #include "support/sessions.h"
 
@@ -76,11 +77,6 @@ typedef struct form {
   vkf_dtype dtype;     /* of all tensors */
   const char *without; /* tensors whose names begin with this are left out; NULL: none */
 } form;
-
-static void ok(vkf_status st) {
-  if (st != VKF_OK) print_error("%s\n", env.message);
-  assert_int_equal(st, VKF_OK);
-}
 
 static const char *join(char path[256], const char *dir, const char *file) {
   assert_true(snprintf(path, 256, "%s/%s", dir, file) < 256);
@@ -255,8 +251,8 @@ static void write_shards(const char *dir, const tensors *t) {
   const char *const files[2] = {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
   size_t half = t->n / 2;
   json_t *index = json_object(), *map = json_object();
-  ok(vkf_file_tensors_write(&env, join(path, dir, files[0]), t->arrays, half));
-  ok(vkf_file_tensors_write(&env, join(path, dir, files[1]), t->arrays + half, t->n - half));
+  ok(&env, vkf_file_tensors_write(&env, join(path, dir, files[0]), t->arrays, half));
+  ok(&env, vkf_file_tensors_write(&env, join(path, dir, files[1]), t->arrays + half, t->n - half));
   for (size_t i = 0; i < t->n; i++) json_object_set_new(map, t->names[i], json_string(files[i >= half]));
   json_object_set_new(index, "weight_map", map);
   assert_int_equal(json_dump_file(index, join(path, dir, "model.safetensors.index.json"), 0), 0);
@@ -280,7 +276,7 @@ static void write_form(const char *golden, const form *f) {
   clear_folder(folder);
   clear_folder(other);
   write_config(other, config);
-  ok(vkf_file_tensors_open(&env, join(path, GOLDEN, golden), &stored));
+  ok(&env, vkf_file_tensors_open(&env, join(path, GOLDEN, golden), &stored));
   plain.n = t.n = 0;
   for (size_t i = 0; i < vkf_file_tensors_count(stored); i++) {
     const vkf_file_tensor *s = vkf_file_tensors_at(stored, i);
@@ -302,11 +298,11 @@ static void write_form(const char *golden, const form *f) {
   if (f->buffers) add_buffers(&t);
   if (f->version4) to_version4(config);
   write_config(folder, config);
-  ok(vkf_file_tensors_write(&env, join(path, other, "model.safetensors"), plain.arrays, plain.n));
+  ok(&env, vkf_file_tensors_write(&env, join(path, other, "model.safetensors"), plain.arrays, plain.n));
   if (f->shards)
     write_shards(folder, &t);
   else
-    ok(vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
+    ok(&env, vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
   for (size_t i = 0; i < plain.n && f->dtype != VKF_F32; i++) {
     free(decoded[i]);
     free(t.arrays[i].data);
@@ -348,8 +344,8 @@ static void same_weights(vkf_net *a, vkf_net *b) {
 static void same_nets(const char *golden, const form *f) {
   vkf_net *a = NULL, *b = NULL;
   write_form(golden, f);
-  ok(vkf_model_net_open(&env, &(vkf_file_source){.folder = other}, &a));
-  ok(vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &b));
+  ok(&env, vkf_model_net_open(&env, &(vkf_file_source){.folder = other}, &a));
+  ok(&env, vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &b));
   const vkf_net_info *x = vkf_model_net_info(a), *y = vkf_model_net_info(b);
   for (size_t i = 0; i < y->n_unused; i++) print_error("%s: unused: %s\n", golden, y->unused[i]);
   assert_int_equal(y->n_unused, 0);
@@ -469,14 +465,14 @@ static vkf_result *logits_of(vkf_context *context, vkf_device *device, const cha
   if (change) {
     json_t *config = read_config(golden);
     clear_folder(folder);
-    ok(vkf_file_tensors_open(&env, join(path, GOLDEN, golden), &stored));
+    ok(&env, vkf_file_tensors_open(&env, join(path, GOLDEN, golden), &stored));
     t.n = 0;
     for (size_t i = 0; i < vkf_file_tensors_count(stored); i++) {
       const vkf_file_tensor *s = vkf_file_tensors_at(stored, i);
       add(&t, s->name, s->dtype, s->rank, s->shape, s->data);
     }
     write_config(folder, change(config, &t));
-    ok(vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
+    ok(&env, vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
     vkf_file_tensors_close(&stored);
     json_decref(config);
   }
@@ -515,7 +511,7 @@ static void expect_positions(const char *golden, const vkf_model_tokens *tokens,
   char path[256];
   vkf_net *net = NULL;
   int32_t found[4];
-  ok(vkf_model_net_open(&env, &(vkf_file_source){.folder = join(path, GOLDEN, golden)}, &net));
+  ok(&env, vkf_model_net_open(&env, &(vkf_file_source){.folder = join(path, GOLDEN, golden)}, &net));
   vkf_model_positions(net, tokens, found);
   assert_memory_equal(found, expected, sizeof found);
   vkf_model_net_close(&net);
@@ -589,7 +585,7 @@ static vkf_status open_with_zeros(const char *golden, const char *name, const ch
   if (untied) json_object_set_new(config, "tie_word_embeddings", json_false());
   clear_folder(folder);
   write_config(folder, config);
-  ok(vkf_file_tensors_open(&env, join(path, GOLDEN, golden), &stored));
+  ok(&env, vkf_file_tensors_open(&env, join(path, GOLDEN, golden), &stored));
   t.n = 0;
   for (size_t i = 0; i < vkf_file_tensors_count(stored); i++) {
     const vkf_file_tensor *s = vkf_file_tensors_at(stored, i);
@@ -599,7 +595,7 @@ static vkf_status open_with_zeros(const char *golden, const char *name, const ch
     add(&t, name, s->dtype, s->rank, s->shape, zeros);
   }
   assert_non_null(find(&t, name));
-  ok(vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
+  ok(&env, vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
   vkf_file_tensors_close(&stored);
   json_decref(config);
   return vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, net);
@@ -632,7 +628,7 @@ static void copies_that_are_none(void **state) {
       vkf_env_clear(&env);
       continue;
     }
-    ok(st);
+    ok(&env, st);
     vkf_weight_source weights;
     float row[64];
     uint32_t w = 0;
@@ -672,7 +668,7 @@ static vkf_status open_with_tables(const char *golden, const char *const names[4
   clear_folder(folder);
   write_config(folder, config);
   json_decref(config);
-  ok(vkf_file_tensors_open(&env, join(path, GOLDEN, golden), &stored));
+  ok(&env, vkf_file_tensors_open(&env, join(path, GOLDEN, golden), &stored));
   t.n = 0;
   for (size_t k = 0; k < vkf_file_tensors_count(stored); k++) {
     const vkf_file_tensor *s = vkf_file_tensors_at(stored, k);
@@ -686,7 +682,7 @@ static vkf_status open_with_tables(const char *golden, const char *const names[4
       if (numbers[n] != '-') add(&t, names[n], VKF_F32, s->rank, s->shape, filled[n]);
     }
   }
-  ok(vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
+  ok(&env, vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
   vkf_file_tensors_close(&stored);
   return vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, net);
 }
@@ -704,7 +700,7 @@ static void expect_table(vkf_net *net, const tables_row *row, size_t k, uint32_t
 static void expect_tables(const char *golden, const char *const names[4], const char *class, bool untied,
                           const tables_row *row) {
   vkf_net *net = NULL;
-  ok(open_with_tables(golden, names, row->stored, class, untied, &net));
+  ok(&env, open_with_tables(golden, names, row->stored, class, untied, &net));
   const uint32_t read[] = {net->decoder.table, net->encoder.table, net->head.out.weight};
   assert_int_equal(net->info.has_head, row->read[2] != '-');
   for (size_t k = 0; k < 3; k++)
@@ -790,7 +786,7 @@ static void heads_that_are_none(void **state) {
       write_config(dirs[k], config);
       json_decref(config);
       st = vkf_model_net_open(&env, &(vkf_file_source){.folder = dirs[k]}, &nets[k]);
-      if (rows[i].bare != NULL) ok(st);
+      if (rows[i].bare != NULL) ok(&env, st);
     }
     if (rows[i].bare == NULL) {
       assert_int_equal(st, VKF_ERROR_FORMAT);
@@ -828,7 +824,7 @@ static void activation_of_the_head(void **state) {
     json_object_set_new(config, "hidden_act", json_string("relu"));
     write_config(folder, config);
     json_decref(config);
-    ok(vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &net));
+    ok(&env, vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &net));
     assert_int_equal(net->encoder.activation, VKF_ACT_RELU);
     assert_int_equal(net->head.activation, rows[i].head);
     vkf_model_net_close(&net);
@@ -848,8 +844,8 @@ static void scores_scaled_by_layer(void **state) {
   json_object_set_new(config, "scale_attn_by_inverse_layer_idx", json_true());
   write_config(folder, config);
   json_decref(config);
-  ok(vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &net));
-  ok(vkf_model_plan_build(net, &env, &request, &plan));
+  ok(&env, vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &net));
+  ok(&env, vkf_model_plan_build(net, &env, &request, &plan));
   for (uint32_t i = 0; i < plan->n_nodes; i++) {
     if (plan->nodes[i].op != VKF_OP_ATTENTION) continue;
     vkf_attention_info info;

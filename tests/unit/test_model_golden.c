@@ -21,6 +21,7 @@
 #include "ref/ref.h"
 #include "shared/constants.h"
 #include "support/folder.h"
+#include "support/ok.h"
 #include "support/tolerance.h"
 
 #define GOLDEN VKF_SOURCE_DIR "/tests/golden/"
@@ -45,16 +46,11 @@ typedef struct model {
   double tolerance; /* relative to the largest number of a tensor */
 } model;
 
-static void ok(vkf_status st) {
-  if (st != VKF_OK) print_error("%s\n", env.message);
-  assert_int_equal(st, VKF_OK);
-}
-
 /* ---- a model made ready ------------------------------------------------------------------------------------------ */
 
 static const int32_t *ids(const model *m, const char *name, uint32_t *rows, uint32_t *length) {
   const vkf_file_tensor *t = NULL;
-  ok(vkf_file_tensors_get(m->expected, name, &t));
+  ok(&env, vkf_file_tensors_get(m->expected, name, &t));
   assert_int_equal(t->dtype, VKF_I32);
   assert_int_equal(t->rank, 2);
   *rows = (uint32_t)t->shape[0];
@@ -70,7 +66,7 @@ static void make_side(model *m, vkf_stage stage, vkf_sizes capacity, side *s) {
                               .attentions = true,
                               .mask = true,
                               .logits = is_last && m->info->has_head};
-  ok(vkf_model_plan_build(m->net, &env, &request, &s->plan));
+  ok(&env, vkf_model_plan_build(m->net, &env, &request, &s->plan));
 }
 
 /* Opens the model in `folder` (NULL: in the golden folder) and the numbers that are expected of `golden`. */
@@ -80,11 +76,11 @@ static void open_model(model *m, const char *golden, const char *folder) {
   vkf_env_init(&env, NULL);
   m->tolerance = golden_tolerance(golden);
   snprintf(path, sizeof path, GOLDEN "%s", golden);
-  ok(vkf_model_net_open(&env, &(vkf_file_source){.folder = folder ? folder : path}, &m->net));
+  ok(&env, vkf_model_net_open(&env, &(vkf_file_source){.folder = folder ? folder : path}, &m->net));
   m->info = vkf_model_net_info(m->net);
   assert_int_equal(m->info->n_unused, 0);
   snprintf(path, sizeof path, GOLDEN "%s/expected.safetensors", golden);
-  ok(vkf_file_tensors_open(&env, path, &m->expected));
+  ok(&env, vkf_file_tensors_open(&env, path, &m->expected));
   vkf_sizes *z = &m->sizes;
   bool is_pair = m->info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   if (m->info->architecture == VKF_ARCHITECTURE_DECODER) {
@@ -96,16 +92,18 @@ static void open_model(model *m, const char *golden, const char *folder) {
   }
   if (is_pair) m->target = ids(m, "decoder_input_ids", &z->R, &z->T);
   vkf_sizes capacity = {.B = z->B + 1, .S = z->S + 3, .R = z->R + 1, .T = z->T + 2, .past = 4};
-  ok(vkf_ref_backend_create(&env, &m->backend));
+  ok(&env, vkf_ref_backend_create(&env, &m->backend));
   const vkf_backend_table *t = m->backend->table;
   vkf_weight_source weights;
   vkf_model_net_weights(m->net, &weights);
-  ok(t->weights_create(m->backend, &weights, NULL, &m->weights));
+  ok(&env, t->weights_create(m->backend, &weights, NULL, &m->weights));
   if (m->source) make_side(m, VKF_STAGE_ENCODE, capacity, &m->encode);
   if (m->target) make_side(m, VKF_STAGE_DECODE, capacity, &m->decode);
-  if (m->target) ok(t->state_create(m->backend, m->decode.plan, NULL, &m->state));
-  if (m->source) ok(t->program_create(m->backend, m->encode.plan, m->weights, m->state, NULL, &m->encode.program));
-  if (m->target) ok(t->program_create(m->backend, m->decode.plan, m->weights, m->state, NULL, &m->decode.program));
+  if (m->target) ok(&env, t->state_create(m->backend, m->decode.plan, NULL, &m->state));
+  if (m->source)
+    ok(&env, t->program_create(m->backend, m->encode.plan, m->weights, m->state, NULL, &m->encode.program));
+  if (m->target)
+    ok(&env, t->program_create(m->backend, m->decode.plan, m->weights, m->state, NULL, &m->decode.program));
 }
 
 static void close_model(model *m) {
@@ -126,7 +124,7 @@ static void close_model(model *m) {
 
 static void write_input(model *m, side *s, vkf_input input, const vkf_dims *dims, const int32_t *data) {
   uint32_t slot = vkf_plan_find_index(s->plan, VKF_SLOT_INPUT, input);
-  if (slot != VKF_NO_SLOT) ok(m->backend->table->write(s->program, slot, dims, data));
+  if (slot != VKF_NO_SLOT) ok(&env, m->backend->table->write(s->program, slot, dims, data));
 }
 
 /* Writes the mask of the source with the strides of the capacity. The rest is garbage that nothing may read. */
@@ -142,7 +140,7 @@ static void write_mask(model *m, side *s, const vkf_dims *dims) {
   int32_t *wide = malloc(vkf_slot_elements(&s->plan->slots[slot]) * sizeof *wide);
   memset(wide, 0x55, vkf_slot_elements(&s->plan->slots[slot]) * sizeof *wide);
   for (uint32_t b = 0; b < z->B; b++) memcpy(wide + b * stride, m->mask + b * z->S, z->S * sizeof *wide);
-  ok(m->backend->table->write(s->program, slot, dims, wide));
+  ok(&env, m->backend->table->write(s->program, slot, dims, wide));
   free(wide);
 }
 
@@ -176,12 +174,12 @@ static void run_side(model *m, side *s, bool is_target, vkf_sizes sizes, const i
                                    .past = is_target ? sizes.past : 0,
                                    .ids = rows_ids};
   vkf_model_positions(m->net, &tokens, positions);
-  ok(m->backend->table->poison(s->program));
+  ok(&env, m->backend->table->poison(s->program));
   write_input(m, s, is_target ? VKF_INPUT_TARGET_IDS : VKF_INPUT_IDS, &dims, rows_ids);
   write_input(m, s, is_target ? VKF_INPUT_TARGET_POSITIONS : VKF_INPUT_POSITIONS, &dims, positions);
   write_mask(m, s, &dims);
   write_spans(m, s, &dims, &sizes);
-  ok(m->backend->table->run(s->program, &dims, 0, s->plan->n_blocks));
+  ok(&env, m->backend->table->run(s->program, &dims, 0, s->plan->n_blocks));
   free(positions);
 }
 
@@ -207,7 +205,7 @@ static size_t compare_side(model *m, side *s, bool is_source) {
     const char *name = s->plan->slots[i].output;
     if (name == NULL) continue;
     float *got = malloc(vkf_slot_elements(&s->plan->slots[i]) * sizeof *got);
-    ok(m->backend->table->read(s->program, i, &dims, got));
+    ok(&env, m->backend->table->read(s->program, i, &dims, got));
     const char *names[2] = {name, vkf_model_second_name(m->net, name)};
     for (int k = 0; k < 2; k++) {
       const vkf_file_tensor *t = names[k] ? vkf_file_tensors_find(m->expected, names[k]) : NULL;
@@ -240,7 +238,7 @@ static size_t expected_floats(const model *m) {
 /* Teacher forcing, one token at a time over the cache, gives the logits of the full pass. */
 static void compare_steps(model *m) {
   const vkf_file_tensor *logits = NULL;
-  ok(vkf_file_tensors_get(m->expected, "logits", &logits));
+  ok(&env, vkf_file_tensors_get(m->expected, "logits", &logits));
   const vkf_sizes full = m->sizes;
   uint32_t slot = vkf_plan_find_output(m->decode.plan, "logits");
   assert_int_not_equal(slot, VKF_NO_SLOT);
@@ -256,7 +254,7 @@ static void compare_steps(model *m) {
     for (uint32_t r = 0; r < full.R; r++) column[r] = m->target[r * full.T + t];
     run_side(m, &m->decode, true, sizes, column);
     vkf_dims dims = vkf_dims_make(&sizes);
-    ok(m->backend->table->read(m->decode.program, slot, &dims, got));
+    ok(&env, m->backend->table->read(m->decode.program, slot, &dims, got));
     for (uint32_t r = 0; r < full.R; r++) {
       const float *expected = (const float *)logits->data + (r * full.T + t) * width;
       assert_true(compare_row(got + r * width, expected, width) <= m->tolerance * largest);
@@ -306,7 +304,7 @@ static void put_form(const char *folder, const char *golden_name, const char *fr
   vkf_file_tensors *tensors = NULL;
   size_t n = 0;
   snprintf(path, sizeof path, GOLDEN "%s/config.json", golden_name);
-  ok(vkf_file_map_open(&env, path, &map));
+  ok(&env, vkf_file_map_open(&env, path, &map));
   char *text = malloc(map.bytes + 1);
   memcpy(text, map.data, map.bytes);
   text[map.bytes] = 0;
@@ -315,9 +313,9 @@ static void put_form(const char *folder, const char *golden_name, const char *fr
   vkf_file_part parts[3] = {
       {text, (size_t)(at - text)}, {to, strlen(to)}, {at + strlen(from), strlen(at + strlen(from))}};
   snprintf(path, sizeof path, "%s/config.json", folder);
-  ok(vkf_file_write(&env, path, parts, 3));
+  ok(&env, vkf_file_write(&env, path, parts, 3));
   snprintf(path, sizeof path, GOLDEN "%s", golden_name);
-  ok(vkf_file_tensors_open(&env, path, &tensors));
+  ok(&env, vkf_file_tensors_open(&env, path, &tensors));
   for (size_t i = 0; i < vkf_file_tensors_count(tensors); i++) {
     const vkf_file_tensor *t = vkf_file_tensors_at(tensors, i);
     vkf_array a = {.name = t->name, .dtype = t->dtype, .rank = t->rank, .data = (void *)(uintptr_t)t->data};
@@ -336,7 +334,7 @@ static void put_form(const char *folder, const char *golden_name, const char *fr
   }
   assert_true(n < VKF_COUNT(arrays));
   snprintf(path, sizeof path, "%s/model.safetensors", folder);
-  ok(vkf_file_tensors_write(&env, path, arrays, n));
+  ok(&env, vkf_file_tensors_write(&env, path, arrays, n));
   vkf_file_tensors_close(&tensors);
   vkf_file_map_close(&map);
   free(text);

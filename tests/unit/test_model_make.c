@@ -16,6 +16,7 @@
 
 #include "file/safetensors.h"
 #include "model/internal.h"
+#include "support/ok.h"
 #include "support/range.h"
 
 #define GOLDEN VKF_SOURCE_DIR "/tests/golden/"
@@ -25,11 +26,6 @@ static const char llama[] = GOLDEN "llama/config.json";
 static const char *join(const char *dir, const char *file, char path[512]) {
   assert_true(snprintf(path, 512, "%s/%s", dir, file) < 512);
   return path;
-}
-
-static void ok(vkf_env *env, vkf_status st) {
-  if (st != VKF_OK) print_error("%s\n", env->message);
-  assert_int_equal(st, VKF_OK);
 }
 
 static void empty(const char *dir) {

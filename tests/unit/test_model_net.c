@@ -14,6 +14,7 @@
 #include "file/write.h"
 #include "model/model.h"
 #include "support/folder.h"
+#include "support/ok.h"
 
 #define GOLDEN VKF_SOURCE_DIR "/tests/golden/"
 #define MAX_TENSORS 160
@@ -23,9 +24,7 @@ static char folder[64];
 
 static vkf_net *open_ok(const char *path) {
   vkf_net *net = NULL;
-  vkf_status st = vkf_model_net_open(&env, &(vkf_file_source){.folder = path}, &net);
-  if (st != VKF_OK) print_error("%s\n", env.message);
-  assert_int_equal(st, VKF_OK);
+  ok(&env, vkf_model_net_open(&env, &(vkf_file_source){.folder = path}, &net));
   return net;
 }
 

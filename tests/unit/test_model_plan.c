@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "model/internal.h"
+#include "support/ok.h"
 
 #define GOLDEN VKF_SOURCE_DIR "/tests/golden/"
 
@@ -25,9 +26,7 @@ static vkf_net *open_net(const char *path) {
 
 static vkf_plan *build(const vkf_net *net, const vkf_plan_request *request) {
   vkf_plan *plan = NULL;
-  vkf_status st = vkf_model_plan_build(net, &env, request, &plan);
-  if (st != VKF_OK) print_error("%s\n", env.message);
-  assert_int_equal(st, VKF_OK);
+  ok(&env, vkf_model_plan_build(net, &env, request, &plan));
   return plan;
 }
 

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "support/ok.h"
 #include "task/preprocess.h"
 #include "file/map.h"
 #include "file/safetensors.h"
@@ -18,11 +19,6 @@
 #include "support/range.h"
 
 #define IMAGES VKF_SOURCE_DIR "/tests/images/"
-
-static void ok(vkf_env *env, vkf_status st) {
-  if (st != VKF_OK) print_error("%s\n", env->message);
-  assert_int_equal(st, VKF_OK);
-}
 
 static void read_image(vkf_env *env, const char *name, vkf_file_map *file) {
   char path[256];
