@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the node tests of ONNX by `vkformer op`. Others wrote their expected numbers.
 
-usage: scripts/onnx_tests.py FOLDER PROGRAM [OPTION...]     OPTION: of `vkformer op`, for example --device lavapipe
+usage: scripts/onnx_tests.py FOLDER PROGRAM DEVICE...     DEVICE: as --device takes it, for example lavapipe
 
 FOLDER has the tests (Debian: libonnx-testdata, /usr/share/libonnx-testdata/data/node, from 1.20 on with Attention),
 PROGRAM is vkformer. Needs numpy and onnx (Debian: python3-onnx), of the version that wrote the tests: ONNX changed what
@@ -11,8 +11,8 @@ This script lays arrays out as the op wants them (axes, heads, masks as biases, 
 the other end) and computes nothing; what an op lacks, other ops compute. They compute in float32; integers run as
 float32 if it holds each of them. All outputs of all data sets are compared, with their shapes and types. Integers must
 be equal, other numbers within ONNX's own tolerance: relative 1e-3, absolute 1e-7 (half precision, to which our numbers
-are rounded first: absolute 1e-3). Ends with `N of M`. The exit status is 1 if a test failed. Tests that are missing
-because no op has such a parameter are listed with the reason and are no failures.
+are rounded first: absolute 1e-3). For each device the last line is `N of M`. The exit status is 1 if a test failed.
+Tests that are missing because no op has such a parameter are listed with the reason and are no failures.
 """
 import glob
 import json
@@ -71,15 +71,14 @@ def read_safetensors(path):
 
 
 class Program:
-    def __init__(self, arguments, folder):
-        self.arguments, self.folder = arguments, folder
+    def __init__(self, path, device, folder):
+        self.path, self.device, self.folder = path, device, folder
 
     def run(self, name, arrays, params):
         paths = [os.path.join(self.folder, file) for file in ("in.safetensors", "out.safetensors")]
         write_safetensors(paths[0], arrays)
-        command = [self.arguments[0], "op", name, "-i", paths[0], "-o", paths[1], "-p", json.dumps(params),
-                   "--allow-not-finite"]  # scores behind a mask are infinite
-        command += self.arguments[1:]
+        command = [self.path, "op", name, "-i", paths[0], "-o", paths[1], "-p", json.dumps(params), "--device",
+                   self.device, "--allow-not-finite"]  # scores behind a mask are infinite
         run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
         if run.returncode:
             raise RuntimeError(f"exit status {run.returncode}: {run.stderr.strip()}")
@@ -488,12 +487,13 @@ def load(folder):
     return model if len(node) == 1 and node[0].op_type in OPS and node[0].domain in ("", "ai.onnx") else None
 
 
-def main(root, arguments):
+def main(root, path, device):
     if not os.path.isdir(root):
         sys.exit(f"onnx_tests: expected the folder of the node tests, found no {root}")
+    print(f"onnx on {device}:", flush=True)
     passed, failed, missing = [], [], {}
     with tempfile.TemporaryDirectory() as folder:
-        program = Program(arguments, folder)
+        program = Program(path, device, folder)
         for name in sorted(name for name in os.listdir(root) if "_expanded" not in name):
             model = None
             try:
@@ -516,6 +516,6 @@ def main(root, arguments):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit("usage: scripts/onnx_tests.py FOLDER PROGRAM [OPTION...]")
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    if len(sys.argv) < 4:
+        sys.exit("usage: scripts/onnx_tests.py FOLDER PROGRAM DEVICE...")
+    sys.exit(max(main(sys.argv[1], sys.argv[2], device) for device in sys.argv[3:]))
