@@ -238,8 +238,8 @@ static void apply(vkf_sequence *s, int rule) {
 }
 
 static uint64_t hash_of(const int32_t *characters, size_t n) {
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  for (size_t i = 0; i < n; i++) hash = (hash ^ (uint32_t)characters[i]) * UINT64_C(0x100000001b3);
+  uint64_t hash = VKF_HASH_START;
+  for (size_t i = 0; i < n; i++) hash = vkf_hash_step(hash, (uint32_t)characters[i]);
   return hash ^ hash >> 32;
 }
 
