@@ -30,8 +30,7 @@
 #include <unistd.h>
 
 enum { MAX_CORES = 32 /* lavapipe has at most that many threads */ };
-#define SUBMIT_NS (UINT64_C(1000) * 1000 * 1000) /* a wait renews it */
-#define LINGER_NS (UINT64_C(1000) * 1000)        /* between the submits of two steps */
+#define LINGER_NS (UINT64_C(1000) * 1000) /* between the submits of two steps */
 enum { LOOKS = 64 /* pauses between two reads of the clock */ };
 #define TRIAL_BEHIND_NS (UINT64_C(100) * 1000 * 1000) /* of computing */
 enum { TRIALS = 3 };
@@ -192,7 +191,7 @@ void vkf_gpu_awake_decide(vkf_gpu_awake *a, vkf_env *env, uint64_t (*round_ns)(v
   for (int i = 0; i < TRIALS; i++) {
     const uint64_t before = round_ns();
     if (i == 0) start(a);
-    spin_until(a, vkf_clock_ns() + SUBMIT_NS);
+    spin_until(a, vkf_clock_ns() + VKF_GPU_WAIT_SLICE_NS);
     const uint64_t behind = round_ns();
     if (a->n_pending == 0) a->until_ns = 0;
     without = VKF_MIN(without, before);
@@ -228,11 +227,11 @@ void vkf_gpu_awake_submit(vkf_gpu_awake *a) {
   if (!a) return;
   const uint64_t now = vkf_clock_ns();
   if (a->n_pending++ == 0) a->begin_ns = now;
-  spin_until(a, now + SUBMIT_NS);
+  spin_until(a, now + VKF_GPU_WAIT_SLICE_NS);
 }
 
 void vkf_gpu_awake_wait(vkf_gpu_awake *a) {
-  if (a) spin_until(a, vkf_clock_ns() + SUBMIT_NS);
+  if (a) spin_until(a, vkf_clock_ns() + VKF_GPU_WAIT_SLICE_NS);
 }
 
 void vkf_gpu_awake_done(vkf_gpu_awake *a, vkf_env *env) {

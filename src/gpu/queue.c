@@ -10,9 +10,6 @@
 
 #include "gpu/vk.h"
 
-/* How long one call waits before the time limit is checked again. */
-#define WAIT_SLICE_NS (1000ull * 1000 * 1000)
-
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_gpu_commands_create(vkf_gpu_device *device, VkCommandBuffer *out) {
@@ -128,7 +125,8 @@ vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, VkCommandBuffer *comm
 static vkf_status wait_fence(vkf_gpu_device *device, VkFence fence) {
   uint64_t begin = vkf_clock_ns();
   for (;;) {
-    VkResult r = device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, VKF_MIN(device->wait_ns, WAIT_SLICE_NS));
+    VkResult r =
+        device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, VKF_MIN(device->wait_ns, VKF_GPU_WAIT_SLICE_NS));
     if (r != VK_TIMEOUT) VKF_CALL(vkf_gpu_device_result(device, r, "vkWaitForFences"));
     if (r == VK_SUCCESS) break;
     vkf_gpu_awake_wait(device->root->awake);

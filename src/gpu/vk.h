@@ -387,11 +387,15 @@ void vkf_gpu_large_pages_free(vkf_gpu_buffer *buffer);
 
 /* ---- awake.c: cores that do not sleep while a CPU driver computes ------------------------------------------------ */
 
+/* The longest time of one wait for a fence, after which the time limit is checked again. The cores stay awake as long
+ * after each submit, and after each such wait. */
+#define VKF_GPU_WAIT_SLICE_NS (UINT64_C(1000) * 1000 * 1000)
+
 typedef struct vkf_gpu_awake vkf_gpu_awake;
 /* *out NULL: it is not wanted on this device; the other calls then do nothing. VKF_KEEP_AWAKE in the environment: 0
  * never, 1 from the start, else if a trial shows that it helps. */
 vkf_status vkf_gpu_awake_create(vkf_env *env, const vkf_caps *caps, vkf_gpu_awake **out);
-/* For any thread. Call submit() before a submit, wait() at least once a second while the host waits, and done() when a
+/* For any thread. Call submit() before a submit, wait() after each slice while the host waits, and done() when a
  * submit was waited for or failed. Once in a device's life done() tries whether this helps, which takes some 15 ms.
  * env: the calling thread's. */
 void vkf_gpu_awake_submit(vkf_gpu_awake *awake);
