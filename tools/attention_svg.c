@@ -1,8 +1,6 @@
 /* attention_svg: draws the weights of a text: one head with its tokens, or several as small maps. A PNG has only the
  * cells.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,19 +126,16 @@ static int put_grid(FILE *file, const tool_attention_maps *maps, const tool_args
 
 int tool_attention_write_svg(const tool_args *args, const tool_attended *a, const char *path) {
   tool_attention_maps *maps = malloc(sizeof *maps);
-  char *text = NULL;
-  size_t size = 0, head = 0;
+  tool_svg svg = {0};
+  size_t head = 0;
   double width = 0, height = 0;
   int exit_code = maps ? tool_attention_choose(a, args, maps) : tool_error("out of memory");
-  FILE *file = exit_code == TOOL_OK ? open_memstream(&text, &size) : NULL;
-  if (exit_code == TOOL_OK && !file) exit_code = tool_error("out of memory");
+  if (exit_code == TOOL_OK) exit_code = tool_svg_begin(&svg);
   while (exit_code == TOOL_OK && !tool_attention_has_head(args, head)) head++;
   if (exit_code == TOOL_OK)
-    exit_code = maps->n_heads == 1 ? put_head(file, &maps->at[0], head, args, &width, &height)
-                                   : put_grid(file, maps, args, &width, &height);
-  if (file && fclose(file) != 0 && exit_code == TOOL_OK) exit_code = tool_error("out of memory");
-  if (exit_code == TOOL_OK) exit_code = tool_svg_write(path, width, height, text);
-  free(text);
+    exit_code = maps->n_heads == 1 ? put_head(svg.file, &maps->at[0], head, args, &width, &height)
+                                   : put_grid(svg.file, maps, args, &width, &height);
+  exit_code = tool_svg_end(&svg, exit_code, path, width, height);
   free(maps);
   return exit_code;
 }

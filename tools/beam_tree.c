@@ -1,6 +1,4 @@
 /* beam_tree: see beam_tree.h. */
-#define _POSIX_C_SOURCE 200809L
-
 #include "beam_tree.h"
 
 #include <math.h>
@@ -180,15 +178,14 @@ static int put_tree(tool_beam_tree *t, tool_session *session, const double *tops
 }
 
 static int write_tree(tool_beam_tree *t, tool_session *session, const char *path) {
-  char *text = NULL;
-  size_t size = 0, most = 0;
+  tool_svg svg = {0};
+  size_t most = 0;
   if (!t->n)
     return tool_error("--beam-tree: expected a search with at least 2 beams, found %s",
                       t->n_ids ? "one without beams" : "none");
   double *tops = calloc(t->n_searches + 1, sizeof *tops), bottom = HEADING;
-  FILE *file = tops ? open_memstream(&text, &size) : NULL;
-  int exit_code = file ? TOOL_OK : tool_error("out of memory");
-  for (size_t s = 0; file && s < t->n_searches; s++) {
+  int exit_code = tops ? tool_svg_begin(&svg) : tool_error("out of memory");
+  for (size_t s = 0; exit_code == TOOL_OK && s < t->n_searches; s++) {
     tops[s] = bottom;
     for (size_t i = 0; i < t->n; i++)
       if (t->nodes[i].search == s) bottom = fmax(bottom, tops[s] + (double)(t->nodes[i].row + 1) * ROW);
@@ -196,10 +193,8 @@ static int write_tree(tool_beam_tree *t, tool_session *session, const char *path
     bottom += MARGIN;
   }
   find_best(t);
-  if (file) exit_code = put_tree(t, session, tops, file);
-  if (file && fclose(file) != 0 && exit_code == TOOL_OK) exit_code = tool_error("out of memory");
-  if (exit_code == TOOL_OK) exit_code = tool_svg_write(path, fmax((double)most * STEP + MARGIN, 340), bottom, text);
-  free(text);
+  if (exit_code == TOOL_OK) exit_code = put_tree(t, session, tops, svg.file);
+  exit_code = tool_svg_end(&svg, exit_code, path, fmax((double)most * STEP + MARGIN, 340), bottom);
   free(tops);
   return exit_code;
 }

@@ -80,7 +80,7 @@ int tool_svg_check(const char *command, const char *option, const char *path) {
 }
 
 /* Puts `picture` into the shipped frame: the root element with its style. */
-int tool_svg_write(const char *path, double width, double height, const char *picture) {
+static int write_svg(const char *path, double width, double height, const char *picture) {
   static const char box[] = "viewBox=\"0 0 0 0\"", place[] = "<!-- picture -->\n";
   char *text = NULL, *frame = tool_read_shipped("tools/attention.svg");
   size_t size = 0;
@@ -103,6 +103,18 @@ int tool_svg_write(const char *path, double width, double height, const char *pi
                     : tool_write_file(path, text, size);
   free(text);
   free(frame);
+  return exit_code;
+}
+
+int tool_svg_begin(tool_svg *svg) {
+  svg->file = open_memstream(&svg->text, &svg->size);
+  return svg->file ? TOOL_OK : tool_error("out of memory");
+}
+
+int tool_svg_end(tool_svg *svg, int exit_code, const char *path, double width, double height) {
+  if (svg->file && fclose(svg->file) != 0 && exit_code == TOOL_OK) exit_code = tool_error("out of memory");
+  if (exit_code == TOOL_OK) exit_code = write_svg(path, width, height, svg->text);
+  free(svg->text);
   return exit_code;
 }
 

@@ -21,9 +21,16 @@ void tool_svg_begin_cell(const tool_svg_cell *cell, FILE *file);
 void tool_svg_end_cell(const tool_svg_cell *cell, FILE *file);
 /* Writes text, cut to at most so many letters. */
 void tool_svg_short(const char *text, size_t most, FILE *file);
-/* Writes `picture` inside the root element and the style that come with vkformer; if the path ends in .html, on a page
- * that describes the cell under the pointer. TOOL_FAILED after a message. */
-int tool_svg_write(const char *path, double width, double height, const char *picture);
+/* A picture that is being drawn; zero-initialize. begin opens the file to draw into. end closes it and, if exit_code is
+ * TOOL_OK, writes the picture inside the root element and the style that come with vkformer; if the path ends in .html,
+ * on a page that describes the cell under the pointer. Call end even if begin fails. TOOL_FAILED after a message. */
+typedef struct tool_svg {
+  FILE *file;
+  char *text;
+  size_t size;
+} tool_svg;
+int tool_svg_begin(tool_svg *svg);
+int tool_svg_end(tool_svg *svg, int exit_code, const char *path, double width, double height);
 
 /* Checks that --output is given and ends in .html or .svg; TOOL_USAGE after a message. */
 int tool_svg_check(const char *command, const char *option, const char *path);

@@ -1,8 +1,6 @@
 /* layers: shows what each layer would predict next if it were the last one (nostalgebraist 2020, "interpreting GPT: the
  * logit lens"), and the norms of the states.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,20 +201,15 @@ static void put_table(const table *t, double *top, FILE *file) {
 }
 
 static int write_picture(const table *tables, size_t n, const char *path) {
-  char *text = NULL;
-  size_t size = 0, columns = 0;
+  size_t columns = 0;
   double top = 0;
-  FILE *file = open_memstream(&text, &size);
-  if (!file) return tool_error("out of memory");
-  for (size_t i = 0; i < n; i++) {
-    put_table(&tables[i], &top, file);
+  tool_svg svg = {0};
+  const int exit_code = tool_svg_begin(&svg);
+  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
+    put_table(&tables[i], &top, svg.file);
     columns = tables[i].columns->n > columns ? tables[i].columns->n : columns;
   }
-  const int exit_code = fclose(file) == 0
-                            ? tool_svg_write(path, fmax(LEFT + (double)columns * CELL_WIDTH + MARGIN, 360), top, text)
-                            : tool_error("out of memory");
-  free(text);
-  return exit_code;
+  return tool_svg_end(&svg, exit_code, path, fmax(LEFT + (double)columns * CELL_WIDTH + MARGIN, 360), top);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */

@@ -1,8 +1,5 @@
 /* masks: draws which keys a query may see: the weights that the op attention_weights gives if all scores are equal. */
-#define _POSIX_C_SOURCE 200809L
-
 #include <math.h>
-#include <stdlib.h>
 #include <vkformer/lab.h>
 
 #include "heatmap.h"
@@ -84,16 +81,12 @@ static int draw(tool_session *session, const tool_args *args) {
                   {"padding", "no query sees the pads behind a text", n_keys, n_pads, "{}"},
                   {"sliding window", "causal, and not too far back", n_keys, 0, ""},
                   {"cross", "a translation sees the whole text, no pads", n_keys - n_keys / 4, n_pads, "{}"}};
-  char *text = NULL;
-  size_t size = 0;
+  tool_svg svg = {0};
   snprintf(masks[2].params, sizeof masks[2].params, "{\"causal\": true, \"window\": %zu}", window);
-  FILE *file = open_memstream(&text, &size);
-  int exit_code = file ? put_masks(session, masks, 4, n_keys, file) : tool_error("out of memory");
-  if (file && fclose(file) != 0 && exit_code == TOOL_OK) exit_code = tool_error("out of memory");
+  int exit_code = tool_svg_begin(&svg);
+  if (exit_code == TOOL_OK) exit_code = put_masks(session, masks, 4, n_keys, svg.file);
   const double high = HEADING + (double)n_keys * CELL + MARGIN;
-  if (exit_code == TOOL_OK) exit_code = tool_svg_write(args->output, 2 * side_of(n_keys) + MARGIN, 2 * high, text);
-  free(text);
-  return exit_code;
+  return tool_svg_end(&svg, exit_code, args->output, 2 * side_of(n_keys) + MARGIN, 2 * high);
 }
 
 static int run_masks(const tool_args *args) {

@@ -1,6 +1,4 @@
 /* positions: draws the sinusoids that many models add to their embeddings. */
-#define _POSIX_C_SOURCE 200809L
-
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,22 +19,19 @@ static float *sinusoids(size_t length, size_t width) {
 }
 
 static int write_svg(const float *table, size_t length, size_t width, const char *path) {
-  char *text = NULL;
-  size_t size = 0;
+  tool_svg svg = {0};
   const double w = fmax(3, fmin(12, 640 / (double)width)), h = fmax(3, fmin(12, 640 / (double)length));
-  FILE *file = open_memstream(&text, &size);
-  if (!file) return tool_error("out of memory");
-  fprintf(file, "<text class=\"title\" x=\"%d\" y=\"22\">%zu positions, d_model %zu</text>\n", MARGIN, length, width);
-  fprintf(file, "<text class=\"soft\" x=\"%d\" y=\"42\">columns: sin, cos of position / 10000^(2i / d)</text>\n", LEFT);
+  if (tool_svg_begin(&svg) != TOOL_OK) return TOOL_FAILED;
+  fprintf(svg.file, "<text class=\"title\" x=\"%d\" y=\"22\">%zu positions, d_model %zu</text>\n", MARGIN, length,
+          width);
+  fprintf(svg.file, "<text class=\"soft\" x=\"%d\" y=\"42\">columns: sin, cos of position / 10000^(2i / d)</text>\n",
+          LEFT);
   for (size_t step = (length + 9) / 10, row = 0; row < length; row += step)
-    fprintf(file, "<text class=\"right\" x=\"%d\" y=\"%.5g\">%zu</text>\n", LEFT - 6,
+    fprintf(svg.file, "<text class=\"right\" x=\"%d\" y=\"%.5g\">%zu</text>\n", LEFT - 6,
             HEADING + ((double)row + 0.5) * h + 4, row);
-  tool_svg_cells(file, table, length, width, LEFT, HEADING, w, h);
-  int exit_code = fclose(file) == 0 ? tool_svg_write(path, fmax(LEFT + w * (double)width + MARGIN, 400),
-                                                     HEADING + h * (double)length + MARGIN, text)
-                                    : tool_error("out of memory");
-  free(text);
-  return exit_code;
+  tool_svg_cells(svg.file, table, length, width, LEFT, HEADING, w, h);
+  return tool_svg_end(&svg, TOOL_OK, path, fmax(LEFT + w * (double)width + MARGIN, 400),
+                      HEADING + h * (double)length + MARGIN);
 }
 
 static int write_png(const float *table, size_t length, size_t width, const char *path) {
