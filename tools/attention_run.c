@@ -125,8 +125,9 @@ static int attend_text(tool_session *session, const tool_args *args, const char 
   const vkf_array *ids = vkf_result_find(*translated, "sequences");
   tool_translation lines = {.args = args};
   tool_translation_read_config(&lines, config, args->operands[0]);
-  return tool_attend_translation(session, args, text, vkf_result_text(*translated, 0), ids->data,
-                                 tool_translation_row(&lines, ids), out);
+  const size_t n = tool_translation_row(&lines, ids);
+  tool_translation_finish(&lines);
+  return tool_attend_translation(session, args, text, vkf_result_text(*translated, 0), ids->data, n, out);
 }
 
 /* Runs an image, whose tokens are the class token and its patches. */

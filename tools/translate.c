@@ -332,6 +332,7 @@ static int run_translate(const tool_args *args) {
   tool_crew_finish(&t.crew);
   vkf_shortlist_close(&t.shortlist);
   exit_code = tool_session_close(&t.session, exit_code);
+  tool_translation_finish(&t.lines);
   free(t.config);
   return exit_code;
 }

@@ -13,14 +13,14 @@ static const char format[] = "vkformer-translate/1";
 void tool_translation_read_config(tool_translation *t, const char *config, const char *folder) {
   t->n_best = tool_config_count(config, folder, "num_return_sequences");
   t->is_list = t->n_best > 1 || json_object_get(t->args->config, "num_return_sequences");
-  json_t *ids = tool_config_value(config, folder, "eos_token_id");
-  if (json_is_integer(ids)) t->end_ids[t->n_end_ids++] = (int)json_integer_value(ids);
-  for (size_t i = 0; i < json_array_size(ids) && i < TOOL_MAX_END_IDS; i++)
-    t->end_ids[t->n_end_ids++] = (int)json_integer_value(json_array_get(ids, i));
-  json_decref(ids);
+  t->end_ids = tool_config_value(config, folder, "eos_token_id");
   json_t *pad = tool_config_value(config, folder, "pad_token_id");
   t->pad_id = json_is_integer(pad) ? (int)json_integer_value(pad) : 0;
   json_decref(pad);
+}
+
+void tool_translation_finish(tool_translation *t) {
+  json_decref(t->end_ids);
 }
 
 /* ---- lines in ---------------------------------------------------------------------------------------------------- */
@@ -88,11 +88,16 @@ int tool_translation_prepare(const tool_translation *t, tool_entry *e) {
 
 /* ---- lines out --------------------------------------------------------------------------------------------------- */
 
+static bool is_end(const tool_translation *t, int32_t id) {
+  for (size_t i = 0; i < json_array_size(t->end_ids); i++)
+    if (json_integer_value(json_array_get(t->end_ids, i)) == id) return true;
+  return json_is_integer(t->end_ids) && json_integer_value(t->end_ids) == id;
+}
+
 size_t tool_translation_length(const tool_translation *t, const vkf_array *sequences, size_t row) {
   const int32_t *ids = (const int32_t *)sequences->data + row * sequences->shape[1];
   for (size_t i = 1; i < sequences->shape[1]; i++)
-    for (size_t e = 0; e < t->n_end_ids; e++)
-      if (ids[i] == t->end_ids[e]) return i;
+    if (is_end(t, ids[i])) return i;
   size_t n = sequences->shape[1] - 1;
   while (n > 0 && ids[n] == t->pad_id) n--; /* cut off: part of a text after one that has a prefix */
   return n;

@@ -4,15 +4,12 @@
 
 #include "window.h"
 
-enum { TOOL_MAX_END_IDS = 8 };
-
 /* The formats of input and output lines. */
 typedef struct tool_translation {
   const tool_args *args;
-  size_t n_best; /* translations of a line */
-  bool is_list;  /* write them as a list, even a single one */
-  int end_ids[TOOL_MAX_END_IDS];
-  size_t n_end_ids;
+  size_t n_best;   /* translations of a line */
+  bool is_list;    /* write them as a list, even a single one */
+  json_t *end_ids; /* the value of eos_token_id: an id or a list of ids; NULL: none */
   int pad_id;
   double threshold; /* --alignment, see alignment.h */
 } tool_translation;
@@ -20,6 +17,7 @@ typedef struct tool_translation {
 /* Reads the keys that decide how results are read: num_return_sequences, eos_token_id and pad_token_id, of the JSON
  * text `config`, else of the model's folder. */
 void tool_translation_read_config(tool_translation *t, const char *config, const char *folder);
+void tool_translation_finish(tool_translation *t);
 
 /* Finds the line's text and target prefix: e->text and e->prefix, or e->skipped. */
 int tool_translation_prepare(const tool_translation *t, tool_entry *e);

@@ -93,6 +93,12 @@ static void test_forms(void **state) {
        "--begin-suppress-tokens=$a --bad-words-ids=[$a],[$a,$a]; do eval \"$X 'w5 <eos>' --json $o\" | grep -c "
        "\"ids\\\":.$a,\"; done",
        1, "0\n0\n0\n", ""},
+      /* ids end with the end, whichever of many it is, and even if pads have the same id */
+      {"cd $T; a=$(eval \"$X 'w5 <eos>' --json\" | sed 's/.*\"ids\":.\\([0-9]*\\).*/\\1/'); for e in $a "
+       "91,92,93,94,95,96,97,98,$a; do echo '{\"pad_token_id\":'$a',\"eos_token_id\":['$e']}' > e; eval \"$X 'w5 "
+       "<eos>' --json -g e\" | grep "
+       "-o '\"ids\":[^,]*'; done",
+       0, "\"ids\":[65]\n\"ids\":[65]\n", ""},
       /* the forced beginning of a translation is a column or a key: the one that would have come anyway, or another */
       {"cd $T; a=$(eval \"$X 'w5 <eos>'\"); printf \"w5 <eos>\\t${a%% *}\\nw5 <eos>\\t\\nw5 <eos>\\tw9 w8\\nw5\\n\" > "
        "p; "
