@@ -1,6 +1,6 @@
-/* llama: Llama, Mistral, Qwen2, Qwen3, Gemma, Phi, Phi-3, OLMo and StableLM as transformers computes them (Touvron et
- * al. 2023, Jiang et al. 2023, Yang et al. 2024 and 2025, Gemma Team 2024, Gunasekar et al. 2023, Abdin et al. 2024,
- * Groeneveld et al. 2024, Bellagente et al. 2024).
+/* llama: Llama, Mistral, Qwen2, Qwen3, Gemma, Phi, Phi-3, OLMo, StableLM and StarCoder2 as transformers computes them
+ * (Touvron et al. 2023, Jiang et al. 2023, Yang et al. 2024 and 2025, Gemma Team 2024, Gunasekar et al. 2023, Abdin et
+ * al. 2024, Groeneveld et al. 2024, Bellagente et al. 2024, Lozhkov et al. 2024).
  *
  * Pre-norm decoders with rotary positions, grouped queries and, most of them, a gated feed-forward layer. They differ
  * in biases, in norms, in which layers have a window and in which matrices are stored together.
@@ -38,7 +38,7 @@ typedef struct variant {
   uint32_t head_width;                                                  /* default of head_dim; 0: D/H */
   uint32_t n_kv_heads; /* default of num_key_value_heads; 0 (and if it is null): as many as heads */
   double norm_eps;     /* default of rms_norm_eps */
-  enum { FORM_LLAMA, FORM_GEMMA, FORM_PHI, FORM_PHI3, FORM_OLMO, FORM_STABLELM } form;
+  enum { FORM_LLAMA, FORM_GEMMA, FORM_PHI, FORM_PHI3, FORM_OLMO, FORM_STABLELM, FORM_STARCODER2 } form;
   double part; /* of a head that turns, unless the folder says otherwise; 0: whole heads, whatever it says */
 } variant;
 static const variant variants[] = {
@@ -51,6 +51,7 @@ static const variant variants[] = {
     {"phi3", false, false, false, WINDOW_WRITTEN, 0, 0, 1e-5, FORM_PHI3, 1},
     {"olmo", true, false, false, WINDOW_NONE, 0, 0, 1e-5, FORM_OLMO, 0},
     {"stablelm", false, false, false, WINDOW_NONE, 0, 32, 1e-5, FORM_STABLELM, 0.25},
+    {"starcoder2", false, false, false, WINDOW_WRITTEN, 0, 2, 1e-5, FORM_STARCODER2, 0},
 };
 
 static vkf_status heads(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
@@ -159,6 +160,19 @@ static vkf_status map_stablelm(vkf_net *net, vkf_file_value config, const varian
   return map_layer_norms(net, config, v, "layer_norm_eps", stack);
 }
 
+/* Layer norms, biases everywhere or nowhere, no gates. */
+static vkf_status map_starcoder2(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack_names *names,
+                                 vkf_model_stack *stack) {
+  names->ffn_gate = NULL;
+  names->ffn_in = "mlp.c_fc.";
+  names->ffn_out = "mlp.c_proj.";
+  stack->is_gated = false;
+  VKF_CALL(vkf_file_json_find_bool(config, "use_bias", true, &stack->qkv_bias));
+  stack->out_bias = stack->ffn_bias = stack->qkv_bias;
+  VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "gelu_pytorch_tanh", &stack->activation));
+  return map_layer_norms(net, config, v, "norm_epsilon", stack);
+}
+
 /* Layer norms without parameters. */
 static vkf_status map_olmo(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
   stack->norm_kind = VKF_NORM_LAYER;
@@ -200,8 +214,10 @@ vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   if (v->form == FORM_PHI3) map_phi3(&names);
   if (v->form == FORM_OLMO) VKF_CALL(map_olmo(net, config, stack));
   if (v->form == FORM_STABLELM) VKF_CALL(map_stablelm(net, config, v, stack));
-  VKF_CALL(vkf_model_claim_language_model(net, config, stack, "model.embed_tokens.weight", net->info.d_model,
-                                          v->form == FORM_GEMMA, "lm_head.weight"));
+  if (v->form == FORM_STARCODER2) VKF_CALL(map_starcoder2(net, config, v, &names, stack));
+  const bool is_tied = v->form == FORM_GEMMA || v->form == FORM_STARCODER2; /* unless the folder says otherwise */
+  VKF_CALL(vkf_model_claim_language_model(net, config, stack, "model.embed_tokens.weight", net->info.d_model, is_tied,
+                                          "lm_head.weight"));
   if (v->form == FORM_PHI) VKF_CALL(claim_head_bias(net, stack));
   VKF_CALL(vkf_model_claim_stack(net, stack, &names));
   return windows(net, config, v, stack);

@@ -185,6 +185,7 @@ struct vkf_net {
   X("qwen3", llama)             \
   X("roberta", roberta)         \
   X("stablelm", llama)          \
+  X("starcoder2", llama)        \
   X("t5", t5)                   \
   X("transformer", transformer) \
   X("umt5", t5)                 \

@@ -30,6 +30,7 @@ static const vkf_text_legacy_class CLASSES[] = {
     {"Blenderbot", "blenderbot", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, -1, VKF_LEGACY_EOS},
     {"GPT2", "gpt2", VKF_LEGACY_BYTE_BPE, {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}, -1, -1},
     {"GPT2", "phi", VKF_LEGACY_BYTE_BPE, {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}, -1, -1},
+    {"GPT2", "starcoder2", VKF_LEGACY_BYTE_BPE, {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}, -1, -1},
     {"CodeGen", NULL, VKF_LEGACY_BYTE_BPE, {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}, -1, -1}, /* Phi's */
     {"T5", "t5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},
     {"T5", "mt5", VKF_LEGACY_SENTENCEPIECE, T5_TOKENS, -1, VKF_LEGACY_EOS},

@@ -99,6 +99,7 @@ CASES = [
     ("roberta", "RobertaForSequenceClassification", BERT),
     ("stablelm", "StableLmForCausalLM", dict(WIDE, hidden_size=256)),
     ("stablelm", "StableLmModel", dict(LLAMA, num_key_value_heads=2, use_parallel_residual=True, use_qkv_bias=True)),
+    ("starcoder2", "Starcoder2ForCausalLM", LLAMA), ("starcoder2", "Starcoder2Model", dict(LLAMA, use_bias=False)),
     ("t5", "T5ForConditionalGeneration", T5),
     ("t5", "T5ForConditionalGeneration", dict(T5, feed_forward_proj="gated-gelu", num_decoder_layers=1)),
     ("t5", "T5EncoderModel", T5),

@@ -43,6 +43,7 @@ MODELS = {  # model_type, class, keys of the configuration
     "stablelm": ("stablelm", "StableLmForCausalLM", dict(LLAMA, pad_token_id=0, eos_token_id=2, use_qkv_bias=True,
                                                          rope_parameters=dict(rope_type="default", rope_theta=10000.0,
                                                                               partial_rotary_factor=0.67))),
+    "starcoder2": ("starcoder2", "Starcoder2ForCausalLM", dict(LLAMA, sliding_window=7, pad_token_id=0, eos_token_id=2)),
     "bert-question-answering": ("bert", "BertForQuestionAnswering", BERT),
     "mpnet": ("mpnet", "MPNetForMaskedLM", BERT),
     "mpnet-pooled": ("mpnet", "MPNetModel", dict(BERT, num_hidden_layers=1, relative_attention_num_buckets=34)),

@@ -52,6 +52,7 @@ static const char *const goldens[] = {"albert",
                                       "families/qwen3-sequence-classification",
                                       "families/qwen2-bidirectional",
                                       "families/stablelm",
+                                      "families/starcoder2",
                                       "families/umt5",
                                       "gpt-neox",
                                       "gpt2",
@@ -917,6 +918,7 @@ static void options_are_refused_by_name(void **state) {
   refused("families/phi3", "rope_parameters", "rope_type", "\"dynamic\"", "found \"dynamic\"");
   refused("families/olmo", NULL, "clip_qkv", "8.0", "clip_qkv");
   refused("families/stablelm", NULL, "qk_layernorm", "true", "qk_layernorm true is not supported");
+  refused("families/starcoder2", NULL, "is_causal", "false", "is_causal false is not supported with a sliding window");
   refused("families/umt5", NULL, "is_encoder_decoder", "false", "is_encoder_decoder false");
   refused("families/umt5", NULL, "architectures", "[\"UMT5ForTokenClassification\"]", "UMT5ForTokenClassification");
 }

@@ -397,6 +397,7 @@ int main(void) {
       cmocka_unit_test_prestate(golden, "families/phi3"),
       cmocka_unit_test_prestate(golden, "families/phi3-longrope"),
       cmocka_unit_test_prestate(golden, "families/stablelm"),
+      cmocka_unit_test_prestate(golden, "families/starcoder2"),
       cmocka_unit_test_prestate(golden, "families/t5-encoder"),
       cmocka_unit_test_prestate(golden, "families/umt5"),
       cmocka_unit_test_prestate(golden, "gpt-neox"),

@@ -181,6 +181,8 @@ static void byte_level_and_wordpiece(void **state) {
   files.config = file_of("{\"model_type\":\"bert\",\"tokenizer_class\":\"GPT2Tokenizer\"}", "config.json");
   files.tokenizer_config = (vkf_text_file){0};
   assert_round(&files, "ab ab<|endoftext|>", "7 9 10", "ab ab"); /* config.json: the class counts, not model_type */
+  files.config = file_of("{\"model_type\":\"starcoder2\"}", "config.json");
+  assert_round(&files, "ab ab<|endoftext|>", "7 9 10", "ab ab");
   files.config = file_of("{\"model_type\":\"phi\"}", "config.json");
   assert_round(&files, "ab ab<|endoftext|>", "7 9 10", "ab ab");
   files.tokenizer_config = file_of("{\"tokenizer_class\":\"CodeGenTokenizer\"}", "tokenizer_config.json");
