@@ -4,6 +4,7 @@
 // more than eight bindings. Every step is rounded and none is contracted, so the result is bit-equal to the reference.
 // A table may come in parts, with a dispatch for each: each leaves rows alone whose id is not among the p.n_ids of its
 // part. Positions and types outside of their tables read row 0 (the host refuses such positions, types and ids first).
+// HAS_TABLE is VKF_TABLE_BY_ROW: the table is rows in order, and there are no ids.
 //
 // module embed, reads weights
 #version 440
@@ -39,7 +40,9 @@ void main() {
   const uint row = gl_WorkGroupID.x;
   if (row >= dim[p.rows]) return;
   uint id = 0, position = 0, type = 0;
-  if (HAS_TABLE != 0) {
+  if (HAS_TABLE == VKF_TABLE_BY_ROW) {
+    id = row;
+  } else if (HAS_TABLE != 0) {
     id = ids[at[0].x + row] - at[1].y;
     if (id >= p.n_ids) return;
   }

@@ -39,9 +39,10 @@
 #define VKF_Q8_LEAST_EXPONENT 27
 #define VKF_Q8_REFUSED 0x7f7e0001u
 /* embed */
-#define VKF_C_HAS_TABLE 11
+#define VKF_C_HAS_TABLE 11 /* 0: no; 1: yes; VKF_TABLE_BY_ROW: without ids */
 #define VKF_C_HAS_POSITIONS 12
 #define VKF_C_HAS_TYPES 13
+#define VKF_TABLE_BY_ROW 2
 /* attention, attention_weights */
 #define VKF_C_HEADS 11
 #define VKF_C_KV_HEADS 12

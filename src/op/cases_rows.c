@@ -16,6 +16,20 @@
     .sizes = {.B = 1, .S = ROWS}, .data = VKF_DATA_##DATA, .seed = SEED,                              \
   }
 
+/* The table is rows in order. */
+#define BY_ROW(ROWS, WIDTH, POSITIONS, TYPES, SCALE, DATA, SEED)                                          \
+  {                                                                                                       \
+    .name = #ROWS "x" #WIDTH " by row positions " #POSITIONS " types " #TYPES " scale " #SCALE " " #DATA, \
+    .op = VKF_OP_EMBED,                                                                                   \
+    .params = {.embed = {.rows = VKF_DIM_BS,                                                              \
+                         .width = WIDTH,                                                                  \
+                         .n_positions = POSITIONS,                                                        \
+                         .n_types = TYPES,                                                                \
+                         .scale = SCALE##f,                                                               \
+                         .by_row = true}},                                                                \
+    .sizes = {.B = 1, .S = ROWS}, .data = VKF_DATA_##DATA, .seed = SEED,                                  \
+  }
+
 static const vkf_case embed_cases[] = {
     EMBED(1, 1, 1, 0, 0, 1.0, NORMAL, 1),
     EMBED(1, 4, 3, 4, 0, 2.0, HALVES, 2),
@@ -38,6 +52,16 @@ static const vkf_case embed_cases[] = {
      .capacity = {.B = 1, .R = 8, .T = 5},
      .data = VKF_DATA_NORMAL,
      .seed = 15},
+    BY_ROW(1, 3, 2, 0, 1.0, NORMAL, 16),
+    BY_ROW(19, 33, 7, 0, 1.0, NORMAL, 17),
+    BY_ROW(9, 64, 5, 3, 0.3, NORMAL, 18),
+    {.name = "6 target rows of capacity 40 by row",
+     .op = VKF_OP_EMBED,
+     .params = {.embed = {.rows = VKF_DIM_RT, .width = 24, .n_positions = 16, .scale = 1, .by_row = true}},
+     .sizes = {.B = 1, .R = 3, .T = 2},
+     .capacity = {.B = 1, .R = 8, .T = 5},
+     .data = VKF_DATA_NORMAL,
+     .seed = 19},
 };
 const vkf_cases vkf_op_cases_embed = {embed_cases, VKF_COUNT(embed_cases)};
 

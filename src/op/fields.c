@@ -13,6 +13,7 @@
 static const vkf_field embed_fields[] = {
     FIELD(embed, rows, DIM),          FIELD(embed, width, COUNT),   FIELD(embed, n_ids, COUNT),
     FIELD(embed, n_positions, COUNT), FIELD(embed, n_types, COUNT), FIELD(embed, scale, NUMBER),
+    FIELD(embed, by_row, FLAG),
 };
 static const vkf_field matmul_fields[] = {
     FIELD(matmul, rows, DIM),     FIELD(matmul, n, COUNT),

@@ -85,11 +85,12 @@ typedef enum vkf_activation {
 const char *vkf_activation_name(vkf_activation act);
 
 /* out[r] = table[ids[r]] * scale + positions_table[positions[r]] + types_table[types[r]], from left to right, each step
- * rounded. */
+ * rounded. by_row: there are no ids, and the table is rows [rows, width] that were computed, row r for out[r]. */
 typedef struct vkf_embed_params {
   vkf_dim rows;
   uint32_t width, n_ids, n_positions, n_types; /* table heights; 0: absent */
   float scale;
+  bool by_row; /* n_ids is 0 */
 } vkf_embed_params;
 enum {
   VKF_EMBED_IDS,

@@ -14,7 +14,11 @@ vkf_status vkf_op_shape_embed(vkf_env *env, const char *node, const vkf_params *
   const vkf_embed_params *p = &params->embed;
   VKF_CALL(positive(env, node, "width", p->width));
   VKF_CALL(positive(env, node, "number of rows in all tables", p->n_ids + p->n_positions + p->n_types));
+  if (p->by_row && p->n_ids > 0)
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: expected no ids, because rows are taken in order, found %u",
+                        node, p->n_ids);
   vkf_extent rows = along(p->rows, cap), width = fixed(p->width);
+  if (p->by_row) out->in[VKF_EMBED_TABLE] = matrix("table", VKF_F32, rows, width);
   if (p->n_ids > 0) {
     out->in[VKF_EMBED_IDS] = vector("ids", VKF_I32, rows);
     out->in[VKF_EMBED_TABLE] = stored(weight(matrix("table", VKF_F32, fixed(p->n_ids), width), VKF_WEIGHT_TABLE));

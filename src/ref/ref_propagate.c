@@ -136,14 +136,14 @@ static void propagate_norm(const vkf_call *call, const vkf_view *errors, float *
 /* The op is defined in float32, step by step: each step rounds. */
 static void propagate_embed(const vkf_call *call, const vkf_view *errors, float *out) {
   const vkf_embed_params *p = &call->params->embed;
-  const uint32_t heights[3] = {p->n_ids, p->n_positions, p->n_types};
+  const bool has[3] = {p->n_ids > 0 || p->by_row, p->n_positions > 0, p->n_types > 0};
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
     for (uint32_t i = 0; i < p->width; i++) {
       double y = 0, error = 0;
       bool first = true;
       for (int table = 0; table < 3; table++) {
-        if (heights[table] == 0) continue;
-        size_t row = (size_t)((const int32_t *)call->in[2 * table].data)[r];
+        if (!has[table]) continue;
+        size_t row = table == 0 && p->by_row ? r : (size_t)((const int32_t *)call->in[2 * table].data)[r];
         double scale = table == 0 ? (double)p->scale : 1;
         y += scale * (double)vkf_ref_row(&call->in[2 * table + 1], row)[i];
         error += fabs(scale) * (double)error_row(errors, 2 * table + 1, row)[i];

@@ -24,6 +24,7 @@ vkf_status vkf_ref_embed(vkf_env *env, const vkf_call *call) {
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
     const float *token, *place, *type;
     VKF_CALL(table_row(env, call, VKF_EMBED_IDS, r, p->n_ids, "id", &token));
+    if (p->by_row) token = vkf_ref_row(&call->in[VKF_EMBED_TABLE], r);
     VKF_CALL(table_row(env, call, VKF_EMBED_POSITIONS, r, p->n_positions, "position", &place));
     VKF_CALL(table_row(env, call, VKF_EMBED_TYPES, r, p->n_types, "type", &type));
     for (uint32_t i = 0; i < p->width; i++) {

@@ -21,7 +21,7 @@ void vkf_vkop_describe_embed(const vkf_node_view *view, vkf_dispatch *out) {
   out->operands[VKF_EMBED_TABLE].row = view->first;
   vkf_vkop_dispatch_scales(view, out, in[VKF_EMBED_TABLE]);
   out->last_is_unbound = out->operands[out->n_operands - 1].scales;
-  out->constants[VKF_C_HAS_TABLE] = vkf_vkop_has(in[VKF_EMBED_TABLE]);
+  out->constants[VKF_C_HAS_TABLE] = p->by_row ? VKF_TABLE_BY_ROW : vkf_vkop_has(in[VKF_EMBED_TABLE]);
   out->constants[VKF_C_HAS_POSITIONS] = vkf_vkop_has(in[VKF_EMBED_POSITION_TABLE]);
   out->constants[VKF_C_HAS_TYPES] = vkf_vkop_has(in[VKF_EMBED_TYPE_TABLE]);
   VKF_CONSTANTS_END(out, VKF_C_HAS_TYPES);
