@@ -1,11 +1,11 @@
-/* bart: BART and what has its names, as transformers computes them: mBART, PLBART, Blenderbot, M2M-100 (NLLB), Marian,
- * PEGASUS (Lewis et al. 2020, Liu et al. 2020, Ahmad et al. 2021, Roller et al. 2021, Fan et al. 2021, Junczys-Dowmunt
- * et al. 2018, Zhang et al. 2020).
+/* bart: BART and what has its names, as transformers computes them: mBART, PLBART, Blenderbot (also the small one),
+ * M2M-100 (NLLB), Marian, MVP, PEGASUS (Lewis et al. 2020, Liu et al. 2020, Ahmad et al. 2021, Roller et al. 2021, Fan
+ * et al. 2021, Junczys-Dowmunt et al. 2018, Tang et al. 2023, Zhang et al. 2020).
  *
  * They differ in where norms are and in positions: each has a row in `variants`.
  * Keys that cannot matter here: dropouts, layerdrops, init_std, use_cache, dtype, id2label, num_labels, is_decoder,
  * extra_pos_embeddings, layernorm_variant, add_bias_logits and others of fairseq and ParlAI, which transformers leaves
- * unread. Refuses those of them that say that the weights were trained for something else.
+ * unread. Refuses those of them that say that the weights were trained for something else, and MVP's prompts.
  */
 #include <string.h>
 
@@ -32,18 +32,21 @@ typedef struct variant {
   uint32_t first_row;    /* of learned positions */
   bool stores_sinusoids; /* transformers writes them into folders; they are read if they are stored */
   bool starts_with_pad;  /* the decoder does, if the folder does not say */
+  bool norms_words;      /* of the decoder: as vkf_model_stack, and they are not scaled */
   vkf_model_pair_usual usual;
 } variant;
 #define USUAL \
   { "gelu", false, true, false, -1 }
 static const variant variants[] = {
-    {"bart", false, true, VKF_POSITION_LEARNED, 2, false, false, {"gelu", false, true, true, -1}},
-    {"blenderbot", true, false, VKF_POSITION_LEARNED, 0, false, false, USUAL},
-    {"m2m_100", true, false, VKF_POSITION_STRETCHED, 0, false, false, {"relu", true, false, false, 1}},
-    {"marian", false, false, VKF_POSITION_HALVES, 0, false, true, USUAL},
-    {"mbart", true, true, VKF_POSITION_LEARNED, 2, false, false, USUAL},
-    {"pegasus", true, false, VKF_POSITION_HALVES, 0, true, false, USUAL},
-    {"plbart", false, true, VKF_POSITION_LEARNED, 2, false, false, {"gelu", true, true, false, -1}},
+    {"bart", false, true, VKF_POSITION_LEARNED, 2, false, false, false, {"gelu", false, true, true, -1}},
+    {"blenderbot", true, false, VKF_POSITION_LEARNED, 0, false, false, false, USUAL},
+    {"blenderbot-small", false, true, VKF_POSITION_LEARNED, 0, false, false, true, USUAL},
+    {"m2m_100", true, false, VKF_POSITION_STRETCHED, 0, false, false, false, {"relu", true, false, false, 1}},
+    {"marian", false, false, VKF_POSITION_HALVES, 0, false, true, false, USUAL},
+    {"mbart", true, true, VKF_POSITION_LEARNED, 2, false, false, false, USUAL},
+    {"mvp", false, true, VKF_POSITION_LEARNED, 2, false, false, false, {"gelu", false, true, true, -1}},
+    {"pegasus", true, false, VKF_POSITION_HALVES, 0, true, false, false, USUAL},
+    {"plbart", false, true, VKF_POSITION_LEARNED, 2, false, false, false, {"gelu", true, true, false, -1}},
 };
 #undef USUAL
 
@@ -88,7 +91,9 @@ vkf_status vkf_model_map_bart(vkf_net *net, vkf_file_value config) {
   VKF_CALL(vkf_model_only_bool(net, config, "normalize_embedding", v->embed_norm));
   VKF_CALL(vkf_model_only_bool(net, config, "add_final_layer_norm", v->norm_first));
   VKF_CALL(vkf_model_only_bool(net, config, "static_position_embeddings", v->positions != VKF_POSITION_LEARNED));
+  VKF_CALL(vkf_model_only_bool(net, config, "use_prompt", false));
   VKF_CALL(vkf_model_claim_pair(net, config, &v->usual));
+  if (v->norms_words) net->decoder.norms_words = true, net->decoder.embed_scale = 1;
   if (v->starts_with_pad && info->decoder_start_id < 0) info->decoder_start_id = info->pad_id;
   if (!is_stretched) VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &info->max_positions));
   if (is_stretched && (info->pad_id < 0 || (uint32_t)info->pad_id >= net->encoder.vocab))

@@ -90,6 +90,7 @@ typedef struct vkf_model_stack {
   uint32_t table, position_table; /* weights; position_table if positions are learned */
   uint32_t n_types, type_table;   /* 0: no token types */
   vkf_model_norm embed_norm;      /* VKF_NO_WEIGHT: none, here and below */
+  bool norms_words;               /* embed_norm is of the scaled rows of ids; positions are added behind it */
   vkf_model_linear embed_in;      /* from the width of the table to D; positions are added where their width fits */
   vkf_model_linear embed_out;     /* from D to the width of the table, after the final norm */
   vkf_model_linear patches;       /* of images, instead of a table: [D, channels*height*width]; no bias */
@@ -162,6 +163,7 @@ struct vkf_net {
   X("bart", bart)               \
   X("bert", bert)               \
   X("blenderbot", bart)         \
+  X("blenderbot-small", bart)   \
   X("camembert", roberta)       \
   X("distilbert", distilbert)   \
   X("electra", electra)         \
@@ -175,6 +177,7 @@ struct vkf_net {
   X("mistral", llama)           \
   X("mpnet", mpnet)             \
   X("mt5", t5)                  \
+  X("mvp", bart)                \
   X("olmo", llama)              \
   X("opt", opt)                 \
   X("pegasus", bart)            \

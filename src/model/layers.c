@@ -180,18 +180,20 @@ static vkf_build_operand position_table(const vkf_model_stage *s, uint32_t *n_po
   return vkf_build_slot_operand(slot);
 }
 
-/* Adds up rows of the tables of ids, positions and types that have rows in params. */
+/* Adds up rows of the tables of ids, positions and types that have rows in params. x: added to them, in the place of
+ * ids; VKF_NO_SLOT: none. */
 static uint32_t embed_rows(const vkf_model_stage *s, const char *name, vkf_embed_params params,
-                           vkf_build_operand positions) {
+                           vkf_build_operand positions, uint32_t x) {
   const vkf_model_stack *stack = s->stack;
   bool has_ids = params.n_ids > 0, has_positions = params.n_positions > 0, has_types = params.n_types > 0;
   params.rows = s->stream.rows;
+  params.by_row = x != VKF_NO_SLOT;
   vkf_build_node_params node = {
       .op = VKF_OP_EMBED,
       .name = name,
       .params.embed = params,
       .in = {[VKF_EMBED_IDS] = vkf_model_input(s->is_target ? VKF_INPUT_TARGET_IDS : VKF_INPUT_IDS, has_ids),
-             [VKF_EMBED_TABLE] = vkf_model_weight_slot(has_ids ? stack->table : VKF_NO_WEIGHT),
+             [VKF_EMBED_TABLE] = has_ids ? vkf_model_weight_slot(stack->table) : vkf_build_slot_operand(x),
              [VKF_EMBED_POSITIONS] =
                  vkf_model_input(s->is_target ? VKF_INPUT_TARGET_POSITIONS : VKF_INPUT_POSITIONS, has_positions),
              [VKF_EMBED_POSITION_TABLE] = positions,
@@ -201,7 +203,8 @@ static uint32_t embed_rows(const vkf_model_stage *s, const char *name, vkf_embed
   return vkf_build_node(s->b, &node);
 }
 
-/* Embeds ids. Positions are added where their width fits: before or after the layer from the table's width to D. */
+/* Embeds ids. Positions are added where their width fits: before or after the layer from the table's width to D. With
+ * norms_words they are added after the norm. */
 static uint32_t embed_ids(const vkf_model_stage *s) {
   const vkf_model_stack *stack = s->stack;
   uint32_t n_positions, position_width, added = VKF_NO_SLOT;
@@ -210,16 +213,17 @@ static uint32_t embed_ids(const vkf_model_stage *s) {
                           .n_ids = stack->vocab,
                           .n_types = stack->n_types,
                           .scale = stack->embed_scale};
-  bool is_late = n_positions > 0 && position_width != ids.width;
-  vkf_embed_params late = {.width = position_width, .n_positions = n_positions};
-  if (is_late)
-    added = embed_rows(s, "positions", late, positions);
-  else
+  bool is_late = stack->norms_words || (n_positions > 0 && position_width != ids.width);
+  vkf_embed_params late = {.width = position_width, .n_positions = n_positions, .scale = 1};
+  if (!is_late)
     ids.n_positions = n_positions;
+  else if (!stack->norms_words)
+    added = embed_rows(s, "positions", late, positions, VKF_NO_SLOT);
   bool is_alone = stack->embed_norm.weight == VKF_NO_WEIGHT && stack->embed_in.weight == VKF_NO_WEIGHT;
-  uint32_t x = embed_rows(s, is_alone ? NULL : "ids", ids, is_late ? none : positions);
+  uint32_t x = embed_rows(s, is_alone ? NULL : "ids", ids, is_late ? none : positions, VKF_NO_SLOT);
   if (stack->embed_norm.weight != VKF_NO_WEIGHT)
     x = vkf_model_norm_rows(s, "norm", s->stream.rows, x, &stack->embed_norm);
+  if (stack->norms_words) x = embed_rows(s, "positions", late, positions, x);
   if (stack->embed_in.weight != VKF_NO_WEIGHT)
     x = vkf_model_matmul(s, "in", s->stream.rows, x, &stack->embed_in, VKF_ACT_NONE, added);
   return x;
@@ -231,7 +235,7 @@ static uint32_t embed_patches(const vkf_model_stage *s) {
   uint32_t n_positions, width;
   vkf_build_operand positions = position_table(s, &n_positions, &width);
   vkf_embed_params params = {.width = width, .n_positions = n_positions, .n_types = stack->n_types};
-  uint32_t added = embed_rows(s, "positions", params, positions);
+  uint32_t added = embed_rows(s, "positions", params, positions, VKF_NO_SLOT);
   vkf_build_node_params node = {.op = VKF_OP_PATCHES,
                                 .name = "patches",
                                 .params.patches = stack->patch,

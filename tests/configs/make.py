@@ -39,6 +39,8 @@ CASES = [
     ("albert", "AlbertForSequenceClassification", dict(BERT, num_hidden_layers=2, num_hidden_groups=2)),
     ("bart", "BartForConditionalGeneration", PAIR), ("bart", "BartModel", PAIR),
     ("blenderbot", "BlenderbotForConditionalGeneration", PAIR), ("blenderbot", "BlenderbotModel", PAIR),
+    ("blenderbot-small", "BlenderbotSmallForConditionalGeneration", PAIR),
+    ("blenderbot-small", "BlenderbotSmallModel", PAIR),
     ("bert", "BertModel", BERT), ("bert", "BertForMaskedLM", BERT), ("bert", "BertForTokenClassification", BERT),
     ("bert", "BertForSequenceClassification", BERT),
     ("camembert", "CamembertModel", BERT), ("camembert", "CamembertForMaskedLM", BERT),
@@ -83,6 +85,8 @@ CASES = [
     ("mpnet", "MPNetForSequenceClassification", BERT), ("mpnet", "MPNetForTokenClassification", BERT),
     ("mpnet", "MPNetForQuestionAnswering", dict(BERT, relative_attention_num_buckets=40)),
     ("mt5", "MT5ForConditionalGeneration", T5),
+    ("mvp", "MvpForConditionalGeneration", PAIR), ("mvp", "MvpModel", PAIR),
+    ("mvp", "MvpForSequenceClassification", PAIR),
     ("olmo", "OlmoForCausalLM", WIDE), ("olmo", "OlmoForCausalLM", dict(WIDE, attention_bias=True)),
     ("opt", "OPTForCausalLM", OPT), ("opt", "OPTForCausalLM", dict(OPT, do_layer_norm_before=False)),
     ("opt", "OPTForCausalLM", dict(OPT, _remove_final_layer_norm=True, enable_bias=False)),
@@ -116,6 +120,8 @@ CASES = [
     ("electra", "ElectraForMaskedLM", dict(BERT, tie_word_embeddings=False)),
     ("marian", "MarianMTModel", dict(PAIR, pad_token_id=39, eos_token_id=0, tie_word_embeddings=False)),
     ("mpnet", "MPNetForMaskedLM", dict(BERT, tie_word_embeddings=False)),
+    ("blenderbot-small", "BlenderbotSmallForConditionalGeneration", dict(PAIR, tie_word_embeddings=False)),
+    ("mvp", "MvpForConditionalGeneration", dict(PAIR, tie_word_embeddings=False)),
 ]
 LEFT_OUT = ("architectures", "id2label", "label2id", "transformers_version", "problem_type", "_name_or_path")
 

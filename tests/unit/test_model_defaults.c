@@ -267,6 +267,8 @@ static void keys_that_are_written(void **state) {
       EACH("PegasusForConditionalGeneration", "activation_function", "\"relu\""),
       EACH("PegasusForConditionalGeneration", "scale_embedding", "true"),
       EACH("BlenderbotForConditionalGeneration", "scale_embedding", "true"),
+      EACH("BlenderbotSmallForConditionalGeneration", "scale_embedding", "true"),
+      EACH("MvpForConditionalGeneration", "scale_embedding", "true"),
       EACH("PhiForCausalLM", "head_dim", "8"),
       EACH("PhiForCausalLM", "hidden_act", "\"relu\""),
       EACH("PhiForCausalLM", "layer_norm_eps", "0.25"),

@@ -36,6 +36,7 @@ static const char *const goldens[] = {"albert",
                                       "distilbert",
                                       "families/bart-sequence-classification",
                                       "families/blenderbot",
+                                      "families/blenderbot-small",
                                       "families/electra",
                                       "families/electra-discriminator",
                                       "families/electra-sequence-classification",
@@ -44,6 +45,7 @@ static const char *const goldens[] = {"albert",
                                       "families/mpnet",
                                       "families/mpnet-pooled",
                                       "families/mpnet-sequence-classification",
+                                      "families/mvp",
                                       "families/olmo",
                                       "families/pegasus",
                                       "families/phi",
@@ -532,7 +534,9 @@ static void positions_by_family(void **state) {
   expect_positions("families/mpnet", &encode, (int32_t[]){1, 2, 1, 3});
   expect_positions("bart", &encode, (int32_t[]){2, 3, 4, 5});
   expect_positions("families/plbart", &encode, (int32_t[]){2, 3, 4, 5});
+  expect_positions("families/mvp", &encode, (int32_t[]){2, 3, 4, 5});
   expect_positions("families/blenderbot", &encode, (int32_t[]){0, 1, 2, 3});
+  expect_positions("families/blenderbot-small", &encode, (int32_t[]){0, 1, 2, 3});
   expect_positions("families/pegasus", &encode, (int32_t[]){0, 1, 2, 3});
   expect_positions("m2m100", &encode, (int32_t[]){1, 2, 1, 3});
   expect_positions("opt", &decode, (int32_t[]){1, 2, 3, 4});
@@ -905,6 +909,10 @@ static void options_are_refused_by_name(void **state) {
   refused("families/pegasus", NULL, "static_position_embeddings", "false", "static_position_embeddings false");
   refused("families/blenderbot", NULL, "normalize_embedding", "true", "normalize_embedding true");
   refused("families/blenderbot", NULL, "static_position_embeddings", "true", "static_position_embeddings true");
+  refused("families/blenderbot-small", NULL, "normalize_embedding", "false", "normalize_embedding false");
+  refused("families/blenderbot-small", NULL, "normalize_before", "true", "normalize_before true");
+  refused("families/mvp", NULL, "use_prompt", "true", "use_prompt true is not supported");
+  refused("families/mvp", NULL, "architectures", "[\"MvpForQuestionAnswering\"]", "MvpForQuestionAnswering");
   refused("families/plbart", NULL, "add_final_layer_norm", "true", "add_final_layer_norm true");
   refused("families/plbart", NULL, "architectures", "[\"PLBartForSequenceClassification\"]",
           "PLBartForSequenceClassification");

@@ -389,6 +389,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_prestate(golden, "bart"),
       cmocka_unit_test_prestate(golden, "families/blenderbot"),
+      cmocka_unit_test_prestate(golden, "families/blenderbot-small"),
       cmocka_unit_test_prestate(golden, "families/gemma"),
       cmocka_unit_test_prestate(golden, "families/mpnet"),
       cmocka_unit_test_prestate(golden, "families/olmo"),
