@@ -15,6 +15,8 @@
   { "<unk>", "<s>", "</s>", "</s>", "<pad>", "<s>", "<mask>" }
 #define MPNET_TOKENS \
   { "[UNK]", "<s>", "</s>", "</s>", "<pad>", "<s>", "<mask>" }
+#define PARLAI_TOKENS \
+  { "__unk__", "__start__", "__end__", NULL, "__null__" }
 #define T5_TOKENS \
   { "<unk>", NULL, "</s>", NULL, "<pad>" }
 #define PEGASUS_TOKENS \
@@ -28,6 +30,8 @@ static const vkf_text_legacy_class CLASSES[] = {
     {"Roberta", "roberta", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"Bart", "bart", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"Blenderbot", "blenderbot", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, -1, VKF_LEGACY_EOS},
+    {"BlenderbotSmall", "blenderbot-small", VKF_LEGACY_MARKED, PARLAI_TOKENS, -1, -1},
+    {"Mvp", "mvp", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
     {"GPT2", "gpt2", VKF_LEGACY_BYTE_BPE, {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}, -1, -1},
     {"GPT2", "phi", VKF_LEGACY_BYTE_BPE, {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}, -1, -1},
     {"GPT2", "starcoder2", VKF_LEGACY_BYTE_BPE, {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}, -1, -1},
@@ -112,15 +116,17 @@ static const vkf_text_legacy_class *row_of(const char *class_name) {
 static vkf_status load_class(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) {
   const vkf_text_files *files = o->files;
   vkf_text_legacy_form form = o->row->form;
-  if (form == VKF_LEGACY_BYTE_BPE || form == VKF_LEGACY_MARIAN || form == VKF_LEGACY_M2M) {
+  const bool has_merges = form == VKF_LEGACY_BYTE_BPE || form == VKF_LEGACY_MARKED;
+  if (has_merges || form == VKF_LEGACY_MARIAN || form == VKF_LEGACY_M2M) {
     VKF_CALL(need(o, &files->vocab, "vocab.json"));
     VKF_CALL(vkf_text_load_object(o->loader, &files->vocab, &o->vocab));
     o->next_id = json_object_size(o->vocab);
   }
-  if (form == VKF_LEGACY_BYTE_BPE) VKF_CALL(need(o, &files->merges, "merges.txt"));
+  if (has_merges) VKF_CALL(need(o, &files->merges, "merges.txt"));
   if (form == VKF_LEGACY_WORDPIECE) VKF_CALL(need(o, &files->words, "vocab.txt"));
   if (form == VKF_LEGACY_MARIAN) VKF_CALL(need(o, &files->target_spm, "target.spm"));
   if (form == VKF_LEGACY_MARIAN) VKF_CALL(need(o, &files->spm, "source.spm"));
+  if (form == VKF_LEGACY_MARKED) return vkf_text_legacy_load_marked(tokenizer, o);
   bool json = form == VKF_LEGACY_BYTE_BPE || form == VKF_LEGACY_WORDPIECE || form == VKF_LEGACY_BYTES;
   if (!json) VKF_CALL(need(o, &files->spm, "a SentencePiece model"));
   return json ? vkf_text_legacy_load_json(tokenizer, o) : vkf_text_legacy_load_spm(tokenizer, o);

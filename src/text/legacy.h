@@ -19,6 +19,7 @@ enum {
 typedef enum vkf_text_legacy_form {
   VKF_LEGACY_BYTE_BPE,
   VKF_LEGACY_WORDPIECE,
+  VKF_LEGACY_MARKED, /* vocab.json and merges.txt of the small Blenderbot */
   VKF_LEGACY_SENTENCEPIECE,
   VKF_LEGACY_MARIAN,  /* source.spm and target.spm, ids in vocab.json */
   VKF_LEGACY_M2M,     /* one SentencePiece model, ids in vocab.json, then languages */
@@ -71,6 +72,10 @@ vkf_status vkf_text_legacy_add_languages(vkf_text_legacy *o);
 
 /* legacy_json.c: byte-level BPE, WordPiece and bytes. */
 vkf_status vkf_text_legacy_load_json(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o);
+/* Appends the merges of merges.txt. */
+vkf_status vkf_text_legacy_read_merges(vkf_text_legacy *o, json_t *merges);
+/* legacy_marked.c: BPE whose pieces are marked if the word goes on. */
+vkf_status vkf_text_legacy_load_marked(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o);
 /* legacy_spm.c: everything with a SentencePiece model. */
 vkf_status vkf_text_legacy_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o);
 

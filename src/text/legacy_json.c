@@ -20,7 +20,7 @@ static vkf_status bad_line(vkf_text_legacy *o, const vkf_text_file *file, size_t
   return vkf_env_fail(o->loader->env, VKF_ERROR_FORMAT, "%s: line %zu should be %s", file->name, number, expected);
 }
 
-static vkf_status read_merges(vkf_text_legacy *o, json_t *merges) {
+vkf_status vkf_text_legacy_read_merges(vkf_text_legacy *o, json_t *merges) {
   const vkf_text_file *file = &o->files->merges;
   vkf_text_string rest = {file->data, file->size}, line;
   for (size_t number = 1; next_line(&rest, &line); number++) {
@@ -109,7 +109,7 @@ vkf_status vkf_text_legacy_load_json(vkf_text_tokenizer *tokenizer, vkf_text_leg
   vkf_status st = VKF_OK;
   json_t *merges = json_array(), *root = NULL;
   if (o->row->form == VKF_LEGACY_BYTE_BPE)
-    VKF_TRY(read_merges(o, merges));
+    VKF_TRY(vkf_text_legacy_read_merges(o, merges));
   else if (o->row->form == VKF_LEGACY_BYTES)
     VKF_TRY(number_bytes(o));
   else

@@ -187,6 +187,9 @@ static void byte_level_and_wordpiece(void **state) {
   assert_round(&files, "ab ab<|endoftext|>", "7 9 10", "ab ab");
   files.tokenizer_config = file_of("{\"tokenizer_class\":\"CodeGenTokenizer\"}", "tokenizer_config.json");
   assert_round(&files, "ab ab<|endoftext|>", "7 9 10", "ab ab");
+  files.tokenizer_config = (vkf_text_file){0};
+  files.config = file_of("{\"model_type\":\"mvp\"}", "config.json");
+  assert_round(&files, "ab <mask>", "0 7 4 1", "ab");
   words.tokenizer_config =
       file_of("{\"tokenizer_class\":\"BertTokenizer\",\"do_lower_case\":false}", "tokenizer_config.json");
   assert_round(&words, "Ab ab", "2 7 5 3", "Ab ab");
@@ -298,6 +301,50 @@ static void pieces_are_bytes(void **state) {
   vkf_text_finish(&text);
   vkf_text_tokenizer_destroy(&tokenizer);
   assert_int_equal(env.live_bytes, 0);
+}
+
+static const char marked_json[] =
+    "{\"__null__\":0,\"__start__\":1,\"__end__\":2,\"__unk__\":3,\"a@@\":4,\"bc\":5,\"c\":6}";
+static const char marked_txt[] = "#version: 0.2\nb c</w>\na b\n";
+
+/* The small Blenderbot's: the ids and texts are those of transformers' class (tokenizers/marked/make.py). */
+static void marked_pieces(void **state) {
+  (void)state;
+  static const char folder[] = "tests/data/tokenizers/marked";
+  vkf_text_file vectors = read_file(folder, "vectors.jsonl");
+  vkf_text_files files = {.vocab = read_file(folder, "vocab.json"),
+                          .merges = read_file(folder, "merges.txt"),
+                          .config = file_of("{\"model_type\":\"blenderbot-small\"}", "config.json")};
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  vkf_text_tokenizer *tokenizer = NULL;
+  size_t n_lines = 0;
+  if (vkf_text_tokenizer_create(&env, &files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
+  for (char *line = strtok((char *)vectors.data, "\n"); line; line = strtok(NULL, "\n"), n_lines++) {
+    json_t *json = json_loads(line, 0, NULL);
+    assert_line(tokenizer, &env, json);
+    json_decref(json);
+  }
+  assert_int_equal(n_lines, 57);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+  free((char *)vectors.data);
+  free((char *)files.vocab.data);
+  free((char *)files.merges.data);
+  files = (vkf_text_files){
+      .vocab = file_of(marked_json, "vocab.json"),
+      .merges = file_of(marked_txt, "merges.txt"),
+      .tokenizer_config = file_of("{\"tokenizer_class\":\"BlenderbotSmallTokenizer\"}", "tokenizer_config.json")};
+  assert_round(&files, "ABC bc__end__abb", "4 5 5 2 3 3", "abc bc"); /* "ab" is no piece of vocab.json */
+  files.vocab = file_of("{\"__null__\":0,\"a\":1}", "vocab.json");
+  assert_refused(&files, VKF_ERROR_FORMAT, "the unknown token \"__unk__\" is missing");
+  files.vocab = file_of("{\"__unk__\":0,\"a\":\"1\"}", "vocab.json"); /* no id */
+  assert_refused(&files, VKF_ERROR_FORMAT, "vocab.json");
+  files.vocab = file_of(marked_json, "vocab.json");
+  files.merges = file_of("#version: 0.2\na\n", "merges.txt");
+  assert_refused(&files, VKF_ERROR_FORMAT, "merge 0");
+  files.merges = (vkf_text_file){0};
+  assert_refused(&files, VKF_ERROR_FILE, "merges.txt");
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
@@ -430,6 +477,9 @@ static void lack_of_memory(void **state) {
        .config = file_of("{\"model_type\":\"marian\"}", "config.json"),
        .vocab = file_of("{\"</s>\":0,\"<unk>\":1,\"ab\":2}", "vocab.json")},
       {.vocab = file_of(vocab_json, "vocab.json"), .merges = file_of(merges_txt, "merges.txt")},
+      {.vocab = file_of(marked_json, "vocab.json"),
+       .merges = file_of(marked_txt, "merges.txt"),
+       .config = file_of("{\"model_type\":\"blenderbot-small\"}", "config.json")},
       {.words = file_of(vocab_txt, "vocab.txt")}};
   for (size_t i = 0; i < VKF_COUNT(folders); i++) tokenizer_lacks_memory(&folders[i], "ab a q");
 }
@@ -446,6 +496,7 @@ int main(void) {
       cmocka_unit_test(mpnet),
       cmocka_unit_test(pegasus),
       cmocka_unit_test(pieces_are_bytes),
+      cmocka_unit_test(marked_pieces),
       cmocka_unit_test(refused_by_name),
       cmocka_unit_test(damaged_sentencepiece),
       cmocka_unit_test(lack_of_memory),
