@@ -79,18 +79,15 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
 static vkf_answer on_token(void *user, const vkf_request *request, uint32_t copy, int32_t token) {
   generator *g = user;
   const size_t first = g->config.num_beams > 1 ? 0 : vkf_decode_batch_slots(&g->config, (uint32_t)request->number);
-  int stop = 0;
-  VKF_CALLBACK(g->session->env, stop = g->params.on_token(g->params.user, first + copy, token));
-  g->is_stopped = stop != 0;
+  VKF_CALLBACK(g->session->env, g->is_stopped = g->params.on_token(g->params.user, first + copy, token) != 0);
   return g->is_stopped ? VKF_ANSWER_STOP : VKF_ANSWER_CONTINUE;
 }
 
 static vkf_answer on_beams(void *user, const vkf_request *request, uint32_t search,
                            const vkf_beam_candidate *candidates, uint32_t n) {
   generator *g = user;
-  int stop = 0;
-  VKF_CALLBACK(g->session->env, stop = g->params.on_beams(g->params.user, request->number, search, candidates, n));
-  g->is_stopped = stop != 0;
+  VKF_CALLBACK(g->session->env,
+               g->is_stopped = g->params.on_beams(g->params.user, request->number, search, candidates, n) != 0);
   return g->is_stopped ? VKF_ANSWER_STOP : VKF_ANSWER_CONTINUE;
 }
 

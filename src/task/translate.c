@@ -168,19 +168,16 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
 
 static vkf_answer on_token(void *user, const vkf_request *request, uint32_t copy, int32_t token) {
   vkf_translator *t = user;
-  int stop = 0;
   (void)copy;
-  VKF_CALLBACK(t->session->env, stop = t->params.on_token(t->params.user, request->number, token));
-  t->is_stopped |= stop != 0;
+  VKF_CALLBACK(t->session->env, t->is_stopped |= t->params.on_token(t->params.user, request->number, token) != 0);
   return t->is_stopped ? VKF_ANSWER_STOP : VKF_ANSWER_CONTINUE;
 }
 
 static vkf_answer on_beams(void *user, const vkf_request *request, uint32_t search,
                            const vkf_beam_candidate *candidates, uint32_t n) {
   vkf_translator *t = user;
-  int stop = 0;
-  VKF_CALLBACK(t->session->env, stop = t->params.on_beams(t->params.user, request->number, search, candidates, n));
-  t->is_stopped |= stop != 0;
+  VKF_CALLBACK(t->session->env,
+               t->is_stopped |= t->params.on_beams(t->params.user, request->number, search, candidates, n) != 0);
   return t->is_stopped ? VKF_ANSWER_STOP : VKF_ANSWER_CONTINUE;
 }
 
