@@ -72,5 +72,8 @@ assert.strictEqual(alone("roof").all("path").length, 4);
 // The table has all rows of the operation; the page explains every word of a kernel's name.
 assert.strictEqual($("body").all("tr").length, 6);
 assert.strictEqual($("count").textContent, "6 of 7 rows.");
-const words = [...fs.readFileSync(process.argv[2], "utf8").matchAll(/<dt>(\w+)<\/dt>/g)].map(m => m[1]);
+const html = fs.readFileSync(process.argv[2], "utf8"), words = [...html.matchAll(/<dt>(\w+)<\/dt>/g)].map(m => m[1]);
 for (const word of ["lane", "texel", "w16", "m4n4", "shared", "split", "uniform"]) assert.ok(words.includes(word), word);
+// Its text has no word twice in a row, as a sentence and the label of a field behind it may have.
+const prose = html.replace(/^[^]*<body>|<script[^]*/g, "").replace(/<[^>]*>/g, " ");
+assert.deepStrictEqual(prose.match(/\b(\w+)\b[\s:.,]+\1\b/g), null);
