@@ -100,11 +100,13 @@ static vkf_model_tables find_tables(const vkf_net *net, bool is_tied) {
 }
 
 static vkf_status embeddings(vkf_net *net, vkf_file_value config) {
-  bool is_tied = true, is_scaled = true;
-  VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
-  is_scaled = is_tied;
+  bool says_tied = true;
+  VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &says_tied));
+  /* a head that is not stored is tied all the same in transformers 5 */
+  const bool is_tied = says_tied || !vkf_model_has_tensor(net, TABLES[OF_HEAD], true);
+  bool is_scaled = strcmp(net->info.family, "umt5") == 0 ? is_tied : says_tied;
   if (strcmp(net->info.family, "t5") == 0)
-    VKF_CALL(vkf_file_json_find_bool(config, "scale_decoder_outputs", is_tied, &is_scaled));
+    VKF_CALL(vkf_file_json_find_bool(config, "scale_decoder_outputs", is_scaled, &is_scaled));
   if (strcmp(net->info.family, "mt5") == 0) is_scaled = false; /* its states go to the head as they are, always */
   const vkf_model_tables of = find_tables(net, is_tied);
   VKF_CALL(vkf_model_claim_tables(net, &of));

@@ -2,6 +2,7 @@
  * prefix, old names of norms, tied tensors stored twice, heads that are called tied and are not, buffers, F16 and BF16,
  * shards. All of them must read the same, bit for bit: every weight, every node of every plan and every table that is
  * made for it. Also: options that are refused by name. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -746,7 +747,7 @@ static void tables_of_t5(void **state) {
   for (size_t i = 0; i < VKF_COUNT(all); i++)
     for (size_t f = 0; f < VKF_COUNT(names); f++) {
       expect_tables(names[f], t5_tables, NULL, false, &all[i]);
-      if (all[i].stored[3] != '-') expect_tables(names[f], t5_tables, NULL, true, &all[i]);
+      expect_tables(names[f], t5_tables, NULL, true, &all[i]);
     }
   for (size_t i = 0; i < VKF_COUNT(t5); i++) {
     expect_tables("t5", t5_tables, NULL, false, &t5[i]);
@@ -756,6 +757,28 @@ static void tables_of_t5(void **state) {
   }
   for (size_t i = 0; i < VKF_COUNT(headless); i++) expect_tables("t5", t5_tables, "T5Model", false, &headless[i]);
   for (size_t i = 0; i < VKF_COUNT(alone); i++) expect_tables("families/t5-encoder", t5_tables, NULL, false, &alone[i]);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+/* tie_word_embeddings false says of T5 that states are not scaled, also where the head is tied because it is not
+ * stored; UMT5 scales them before every tied head, mT5 before none. */
+static void states_before_the_head_of_t5(void **state) {
+  (void)state;
+  static const struct {
+    const char *golden, *stored;
+    bool untied, is_scaled;
+  } rows[] = {{"t5", "1---", false, true},           {"t5", "1---", true, false},
+              {"t5", "1--2", true, false},           {"mt5", "1---", false, false},
+              {"mt5", "1---", true, false},          {"families/umt5", "1---", false, true},
+              {"families/umt5", "1---", true, true}, {"families/umt5", "1--2", true, false}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_net *net = NULL;
+    ok(&env, open_with_tables(rows[i].golden, t5_tables, rows[i].stored, NULL, rows[i].untied, &net));
+    const double expected = rows[i].is_scaled ? 1 / sqrt(net->info.d_model) : 0; /* 0: none */
+    if (net->head.scale != (float)expected)
+      fail_msg("%s %s: expected %g, found %g", rows[i].golden, rows[i].stored, expected, net->head.scale);
+    vkf_model_net_close(&net);
+  }
   assert_int_equal(env.live_bytes, 0);
 }
 
@@ -945,6 +968,7 @@ int main(void) {
                                      cmocka_unit_test(copies_that_are_none),
                                      cmocka_unit_test(tables_of_a_pair),
                                      cmocka_unit_test(tables_of_t5),
+                                     cmocka_unit_test(states_before_the_head_of_t5),
                                      cmocka_unit_test(heads_that_are_none),
                                      cmocka_unit_test(activation_of_the_head),
                                      cmocka_unit_test(options_are_refused_by_name)};
