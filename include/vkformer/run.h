@@ -171,7 +171,7 @@ VKF_API const char *vkf_generation_expects(const char *key, double value);
  * Not in transformers are:
  *   "seed" (default 0): with do_sample the same seed, line and prompt give the same ids.
  *   "patience" (default null): a beam search ends when round(num_beams * patience) sequences have ended, whatever
- *     early_stopping says. num_return_sequences may be as large as this number, up to twice num_beams.
+ *     early_stopping says. num_return_sequences may be as large as this number.
  *   "return_alternatives" (default false), as CTranslate2 has it: sequence i of num_return_sequences begins with the
  *     i-th most likely id after the prompt and continues greedily or with beams of its own. The order is that of these
  *     ids; each score is that of all ids of the sequence. The end may be one of these ids, unlike in CTranslate2;

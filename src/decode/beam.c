@@ -43,7 +43,8 @@ static uint32_t n_kept(const vkf_generation_config *config) {
 }
 
 uint64_t vkf_decode_beams_keep(const vkf_generation_config *config) {
-  return (uint64_t)VKF_MAX(2, 1 + (uint64_t)config->eos.n) * vkf_decode_beams_each(config);
+  const uint64_t n = (uint64_t)VKF_MAX(2, 1 + (uint64_t)config->eos.n) * vkf_decode_beams_each(config);
+  return config->return_alternatives ? n : VKF_MAX(n, n_kept(config));
 }
 
 /* Fills both pools with the prompt. All beams are equal, so only the first is in rank. */

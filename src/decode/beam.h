@@ -45,7 +45,7 @@ typedef struct vkf_beams {
 /* Returns the number of beams in a group. */
 uint32_t vkf_decode_beams_each(const vkf_generation_config *config);
 /* Returns the number of candidates that a group needs in a step: enough to fill its beams even if every row offers all
- * end ids. */
+ * end ids, and to return as many sequences as are asked for if all end at the length limit. */
 uint64_t vkf_decode_beams_keep(const vkf_generation_config *config);
 
 /* Starts a group. ids [prompt]: the prompt. capacity: ids that a row can hold, at most max_length. k: candidates of a

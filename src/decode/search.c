@@ -21,11 +21,6 @@ static vkf_status check_input(const vkf_search *s) {
     return vkf_env_fail(
         s->env, VKF_ERROR_ARGUMENT, "search: %u beams need %llu candidates, but a vocabulary of %u gives only %llu",
         vkf_decode_beams_each(c), (unsigned long long)vkf_decode_beams_keep(c), n_vocab, (unsigned long long)n_ids);
-  if (c->patience > 0 && has_beams(s) && vkf_decode_search_results(c) > vkf_decode_beams_keep(c))
-    return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
-                        "search: with %u beams one that meets its length limit may have only %llu sequences: expected "
-                        "num_return_sequences of at most so many, found %u",
-                        c->num_beams, (unsigned long long)vkf_decode_beams_keep(c), c->num_return_sequences);
   if (in->prompt == NULL && vkf_decode_generation_start(c) == VKF_NO_TOKEN)
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
                         "generation configuration: expected decoder_start_token_id or bos_token_id, found neither");

@@ -314,7 +314,8 @@ static void search_again(const vkf_generation_config *c, scores_fn scores, uint3
   static hypotheses groups[MAX_V];
   uint32_t n_over = 0, n_finished = 0;
   memset(groups, 0, sizeof groups);
-  finished[0] = (hypothesis){.ids = {start}, .length = 1, .score = -INFINITY};
+  for (uint32_t i = 0; i < VKF_MAX(1, c->num_return_sequences); i++)
+    finished[i] = (hypothesis){.ids = {start}, .length = 1, .score = -INFINITY};
   for (uint32_t g = 0; g < c->num_beam_groups; g++) {
     groups[g].n_running = 1;
     groups[g].running[0] = (hypothesis){.ids = {start}, .length = 1};
@@ -330,8 +331,7 @@ static void search_again(const vkf_generation_config *c, scores_fn scores, uint3
   }
   for (uint32_t g = 0; g < c->num_beam_groups; g++) {
     const uint32_t beams = c->num_beams / c->num_beam_groups;
-    assert_true(groups[g].n_pool == beams || (c->patience > 0 && groups[g].n_pool >= c->num_return_sequences) ||
-                c->return_alternatives);
+    assert_true(groups[g].n_pool == beams || c->patience > 0 || c->return_alternatives);
     memcpy(finished + n_finished, groups[g].pool, groups[g].n_pool * sizeof *finished);
     n_finished += groups[g].n_pool;
   }
@@ -421,11 +421,13 @@ static void patience_as_its_rule_written_again(void **state) {
                  beams, patience[p] < 1 ? 1 : beams, i % 2 ? 1.0 : 0.6, early[i % 2], patience[p], 3 + i);
         compare(options, false);
         if (patience[p] < 2) continue;
-        snprintf(options, sizeof options,
-                 "{\"num_beams\":%u,\"num_return_sequences\":%u,\"length_penalty\":%g,\"patience\":%g,"
-                 "\"eos_token_id\":[3,5],\"pad_token_id\":2,\"max_new_tokens\":%u}",
-                 beams, 2 * beams, i % 2 ? 1.0 : 0.6, patience[p], 1 + i);
-        compare(options, false);
+        for (uint32_t times = 2; times <= 5 && times <= patience[p]; times++) {
+          snprintf(options, sizeof options,
+                   "{\"num_beams\":%u,\"num_return_sequences\":%u,\"length_penalty\":%g,\"patience\":%g,"
+                   "\"eos_token_id\":[3,5],\"pad_token_id\":2,\"max_new_tokens\":%u}",
+                   beams, times * beams, i % 2 ? 1.0 : 0.6, patience[p], 1 + i);
+          compare(options, false);
+        }
       }
 }
 
