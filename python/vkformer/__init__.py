@@ -301,6 +301,7 @@ class _Result:
 
     def __init__(self) -> None:
         self.handle = ctypes.c_void_p()
+        self._arrays: Optional[Dict[str, Any]] = None
 
     def __enter__(self) -> "_Result":
         return self
@@ -315,11 +316,12 @@ class _Result:
         return [self.text(i) for i in range(_lib.vkf_result_text_count(self.handle))]
 
     def arrays(self) -> Dict[str, Any]:
-        found = {}
-        for i in range(_lib.vkf_result_count(self.handle)):
-            array = _lib.vkf_result_at(self.handle, i).contents
-            found[array.name.decode()] = _from_array(array)
-        return found
+        if self._arrays is None:
+            self._arrays = {}
+            for i in range(_lib.vkf_result_count(self.handle)):
+                array = _lib.vkf_result_at(self.handle, i).contents
+                self._arrays[array.name.decode()] = _from_array(array)
+        return self._arrays
 
 
 def _scores(arrays: Dict[str, Any], n: int, n_texts: int) -> List[Optional[float]]:

@@ -22,6 +22,7 @@ import threading
 import time
 import tracemalloc
 import unittest
+import unittest.mock
 
 source, program = sys.argv[1:3]
 sys.path.insert(0, os.path.join(source, "python"))
@@ -158,7 +159,10 @@ class TestTranslate(unittest.TestCase):
     def test_scores(self):
         """Scores of several translations of each text, and log-probabilities of given translations."""
         lines = json_lines("translate", "--n-best", "2", "--num-beams", "2", "--json", *SENTENCES)
-        found = self.session.translate(SENTENCES, scores=True, num_beams=2, num_return_sequences=2)
+        with unittest.mock.patch.object(vkformer, "_from_array", wraps=vkformer._from_array) as converted:
+            found = self.session.translate(SENTENCES, scores=True, num_beams=2, num_return_sequences=2)
+        names = [call.args[0].name for call in converted.call_args_list]
+        self.assertEqual(sorted(set(names)), sorted(names))  # each array once
         for best, line in zip(found, lines):
             self.assertEqual([text for text, _ in best], [one["translation"] for one in line["translations"]])
             for (_, score), one in zip(best, line["translations"]):
