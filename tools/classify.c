@@ -192,10 +192,11 @@ const tool_command tool_classify = {
     .usage = "MODEL [OPTION]... [TEXT|IMAGE]...",
     .text =
         "Prints a line of labels and scores, best first, for each text or line of standard input. If the model\n"
-        "labels tokens, prints a line for each word, with the label of its first token. For a model of images the\n"
-        "arguments, or lines, are names of PNG and JPEG files. A skipped text gives an empty line. If --long splits\n"
-        "a text, the scores of its parts are averaged, weighted by their numbers of tokens. With --pairs or\n"
-        "--candidate-labels, --long truncate shortens the longer of the two texts.",
+        "labels tokens, prints a line for each word, with the label of its first token; a discriminator (ELECTRA)\n"
+        "a line for each token, with the probability that it was replaced. For a model of images the arguments, or\n"
+        "lines, are names of PNG and JPEG files. A skipped text gives an empty line. If --long splits a text, the\n"
+        "scores of its parts are averaged, weighted by their numbers of tokens. With --pairs or --candidate-labels,\n"
+        "--long truncate shortens the longer of the two texts.",
     .examples =
         "  vkformer classify distilbert-sst2 \"A wonderful film.\"\n"
         "  printf 'A man eats.\\tNobody eats.\\n' | vkformer classify bart-large-mnli --pairs\n"

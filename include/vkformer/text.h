@@ -253,7 +253,9 @@ VKF_DEFINE_INIT(vkf_classify_params)
  *
  * A model with a token classification head (its class is called ...ForTokenClassification) labels the words of all
  * texts, in order: arrays `texts` [w] int32, the number of the word's text, `labels` [w] and `scores` [w], those of the
- * word's first token. vkf_result_text(result, i) is word i, vkf_result_text(result, w + label) the name of a label.
+ * word's first token. vkf_result_text(result, i) is word i, vkf_result_text(result, w + label) the name of a label. A
+ * discriminator (ElectraForPreTraining) does the same with each token in place of a word; its only label is "replaced",
+ * and the score is the probability that the token was replaced, the sigmoid of its logit.
  *
  * VKF_ERROR_UNSUPPORTED: the model has no such head. */
 VKF_API vkf_status vkf_session_classify(vkf_session *session, const char *const *texts, size_t n_texts,

@@ -759,7 +759,8 @@ class Session(_Opened):
         candidate_labels: names to choose among, with a model of natural language inference. It judges
         hypothesis_template with the name in place of {} (None: "This example is {}."). multi_label: any number of
         names may fit.
-        A model that labels words gives (word, label, score) for each word of all texts.
+        A model that labels words gives (word, label, score) for each word of all texts; a discriminator (ELECTRA) the
+        same for each token, with the probability that it was replaced.
         """
         many = _listed(texts)
         params = c.ClassifyParams(top_k=0 if top_k is None else _size("top_k", top_k))

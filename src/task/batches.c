@@ -47,7 +47,9 @@ static vkf_status run_batch(const vkf_batches *b, const vkf_part *const *rows, s
   const vkf_array *found = vkf_engine_array_find(result->arrays, result->n_arrays, name);
   if (!found || found->rank < 2)
     VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "expected a model that has %s as an output, found one without", name);
-  const size_t width = found->shape[found->rank - 1], stride = found->rank == 3 ? found->shape[1] * width : width;
+  const bool is_flat = b->output == VKF_RUN_LOGITS && vkf_model_net_info(session->model->net)->is_flat;
+  const size_t width = is_flat ? 1 : found->shape[found->rank - 1];
+  const size_t stride = is_flat || found->rank == 3 ? found->shape[1] * width : width;
   for (size_t r = 0; r < n; r++)
     VKF_TRY(b->take(b->user, (size_t)(rows[r] - b->parts->at), (const float *)found->data + r * stride, width));
 done:

@@ -121,7 +121,7 @@ static vkf_status take_words(void *user, size_t part, const float *logits, size_
     const char *piece = vkf_text_tokenizer_piece(c->session->model->tokenizer.text, ids[i]), *text = NULL;
     VKF_CALL(decode(c, ids + i, 1, &text));
     const bool special = !text[0] && !begins_word(piece);
-    const bool goes_on = !special && !after_special && continues_word(piece, marks);
+    const bool goes_on = !c->labels.is_flat && !special && !after_special && continues_word(piece, marks);
     if (i > 0 && !goes_on) {
       VKF_CALL(add_word(c, part, ids + first, i - first, logits + first * width));
       first = i;

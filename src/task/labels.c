@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const replaced[] = {"replaced"}; /* the label of a discriminator, which has no name for it */
+
 static vkf_status read_config(vkf_labels *l, const vkf_file_source *source) {
   vkf_file_value list;
   const char *type = NULL, *name = "";
@@ -25,8 +27,15 @@ static vkf_status read_config(vkf_labels *l, const vkf_file_source *source) {
 
 vkf_status vkf_task_labels_read(vkf_session *session, vkf_labels *out) {
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
-  *out = (vkf_labels){.env = session->env, .n = info->target_vocab};
-  vkf_status st = read_config(out, &info->source);
+  *out = (vkf_labels){.env = session->env, .n = info->target_vocab, .is_flat = info->is_flat};
+  vkf_status st = VKF_OK;
+  if (info->is_flat) {
+    out->of_tokens = true;
+    out->scores = VKF_LABELS_SIGMOID;
+    out->candidates = replaced;
+  } else {
+    st = read_config(out, &info->source);
+  }
   if (st == VKF_OK && (!info->has_head || info->is_pooled == out->of_tokens))
     st = vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED,
                       "%s: expected a model with a classification head, found none", info->name);

@@ -11,6 +11,7 @@ typedef struct vkf_labels {
   vkf_env *env;
   vkf_file_json *json;
   bool of_tokens; /* each token has a label */
+  bool is_flat;   /* and it is one number: whether the token was replaced */
   enum { VKF_LABELS_SOFTMAX, VKF_LABELS_SIGMOID, VKF_LABELS_PLAIN } scores;
   size_t n;
   const char *const *candidates; /* [n]: names given by the caller; NULL: those of config.json */

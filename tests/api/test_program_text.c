@@ -363,6 +363,36 @@ static void test_classify(void **state) {
   json_decref(line);
 }
 
+/* A discriminator says of each token, not of each word, how probable it is that it was replaced. */
+static void test_classify_replaced(void **state) {
+  static const char *const named[] = {"0 [PAD]", "1 [UNK]", "2 [CLS]", "3 [SEP]", "4 [MASK]", "6 ##w6"};
+  static const char *const words[] = {"w5", "##w6"};
+  static const char *const post = "{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",3],\"cls\":[\"[CLS]\",2]}";
+  (void)state;
+  size_t n = 0;
+  char expected[64] = "";
+  assert_int_equal(program_run("cp -rL $G/families/electra-discriminator $T/replaced && chmod -R u+w $T/replaced"), 0);
+  write_tokenizer("replaced", 90, named, 6, NULL, post);
+  float *logits = forward("replaced", "logits", &n);
+  assert_int_equal(n, 5);
+  json_t *line = line_of("$V classify $T/replaced 'w5 ##w6 [MASK]' --json", 0), *list = json_object_get(line, "words");
+  assert_int_equal(json_array_size(list), 2);
+  for (size_t i = 0; i < 2; i++) {
+    const json_t *word = json_array_get(list, i);
+    const double score = 1 / (1 + exp(-(double)logits[i + 1]));
+    assert_string_equal(json_string_value(json_object_get(word, "word")), words[i]);
+    assert_string_equal(json_string_value(json_object_get(word, "label")), "replaced");
+    check_score(word, "score", score);
+    snprintf(expected + strlen(expected), 32, "%s\treplaced\t%.4f\n", words[i], score);
+  }
+  json_decref(line);
+  free(logits);
+  must_print("$V classify $T/replaced 'w5 ##w6 [MASK]' 'w7 w8 w9' | head -n 2", expected);
+  must_print("$V classify $T/replaced 'w7 w8 w9 w5' 'w5 ##w6 [MASK]' | tail -n 2", expected);
+  program_must("$V classify $T/replaced --candidate-labels a w5", 4, NULL, "found one of words");
+  assert_int_equal(program_run("rm -r $T/replaced"), 0);
+}
+
 /* Byte-level tokens show where words begin, except for the first word; a text of one word is one word. */
 static void test_words_of_bytes(void **state) {
   static const char json[] =
@@ -804,6 +834,7 @@ PROGRAM_MAIN(word_models, cmocka_unit_test(test_score_of_nothing), cmocka_unit_t
              cmocka_unit_test(test_sampling), cmocka_unit_test(test_languages), cmocka_unit_test(test_batches),
              cmocka_unit_test(test_top_logprobs), cmocka_unit_test(test_no_id_is_allowed),
              cmocka_unit_test(test_full_prompts), cmocka_unit_test(test_refused), cmocka_unit_test(test_fill_mask),
-             cmocka_unit_test(test_classify), cmocka_unit_test(test_pairs), cmocka_unit_test(test_words_of_bytes),
-             cmocka_unit_test(test_embed_dense), cmocka_unit_test(test_embed_poolings), cmocka_unit_test(test_embed),
-             cmocka_unit_test(test_embed_folders), cmocka_unit_test(test_embed_npy), cmocka_unit_test(test_images))
+             cmocka_unit_test(test_classify), cmocka_unit_test(test_classify_replaced), cmocka_unit_test(test_pairs),
+             cmocka_unit_test(test_words_of_bytes), cmocka_unit_test(test_embed_dense),
+             cmocka_unit_test(test_embed_poolings), cmocka_unit_test(test_embed), cmocka_unit_test(test_embed_folders),
+             cmocka_unit_test(test_embed_npy), cmocka_unit_test(test_images))
