@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "gpu/vk.h"
 
@@ -67,13 +68,35 @@ void vkf_gpu_loader_close(vkf_gpu_loader *loader) {
   memset(loader, 0, sizeof(*loader));
 }
 
+/* Refuses a list with a pipe: the loader would wait until somebody writes to it. */
+static vkf_status refuse_pipes(vkf_env *env, const char *variable, const char *list) {
+  vkf_status st = VKF_OK;
+  vkf_text path;
+  vkf_text_init(&path, env);
+  for (size_t n; list && *list; list += n + (list[n] != 0)) {
+    struct stat facts;
+    n = strcspn(list, BETWEEN_PATHS);
+    path.size = 0;
+    vkf_text_printf(&path, "%.*s", (int)n, list);
+    VKF_TRY(vkf_text_status(&path));
+    if (stat(path.data, &facts) == 0 && S_ISFIFO(facts.st_mode))
+      VKF_FAIL(env, VKF_ERROR_FILE,
+               "%s: %s: expected a file, found a pipe: the Vulkan loader reads manifests more than once", variable,
+               path.data);
+  }
+done:
+  vkf_text_finish(&path);
+  return st;
+}
+
 vkf_status vkf_gpu_manifests_push(vkf_env *env, const char *const *files, size_t n_files, vkf_gpu_manifests *out) {
   memset(out, 0, sizeof(*out));
-  if (n_files == 0) return VKF_OK;
   /* Either of the first two replaces the loader's own search, and the loader then ignores the third. */
   static const char *const variables[] = {"VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"};
   size_t v = 0;
   while (v + 1 < VKF_COUNT(variables) && !getenv(variables[v])) ++v;
+  VKF_CALL(refuse_pipes(env, variables[v], getenv(variables[v])));
+  if (n_files == 0) return VKF_OK;
   for (size_t i = 0; i < n_files; ++i)
     if (strstr(files[i], BETWEEN_PATHS))
       return vkf_env_fail(env, VKF_ERROR_FILE,

@@ -66,6 +66,9 @@ static void test_pipes_as_options(void **state) {
       {"$P bench matmul:5,12,16 --variant matmul-naive-m1n1 --no-roofs --shader $T/pipe.comp", 4, NULL,
        "pipe.comp: expected a file, found something else"},
       {"$P devices --icd $T/pipe.json", 4, "", "pipe.json: expected a file, found a pipe: "},
+      {"VK_DRIVER_FILES=/nowhere:$T/pipe.json $P devices", 4, "", "pipe.json: expected a file, found a pipe: "},
+      {"unset VK_DRIVER_FILES; VK_ICD_FILENAMES=$T/pipe.json $P devices", 4, "", "VK_ICD_FILENAMES: "},
+      {"VK_DRIVER_FILES=$T/pipe.json $P doctor | grep -c '^fault .*pipe.json: expected'", 0, "2\n", ""},
       {"test -e $T/o", 1, "", ""},
   };
   PROGRAM_ROWS(rows);
