@@ -174,6 +174,7 @@ static int run_classify(const tool_args *args) {
 
 static const tool_option options[] = {
     {"top-k", 'k', TOOL_SIZE, offsetof(tool_args, top), "N", "print only the N best labels of a text or image"},
+    TOOL_LINES_INPUT_OPTION,
     TOOL_PAIRS_OPTION,
     {"candidate-labels", 0, TOOL_TEXT, offsetof(tool_args, candidate_labels), "A,B,...",
      "choose among these names instead of the model's labels; for\ninference models, such as bart-large-mnli"},

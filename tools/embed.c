@@ -151,6 +151,8 @@ static int run_embed(const tool_args *args) {
   vkf_embedding_params_init(&e.params);
   if (find_pooling(args->pooling, &e.params.pooling) != TOOL_OK) return TOOL_USAGE;
   if (tool_lines_check(&e.lines) != TOOL_OK) return TOOL_USAGE;
+  if (args->inputs && tool_refuse_same_file("embed", "output", args->inputs, args->output) != TOOL_OK)
+    return TOOL_USAGE;
   e.params.normalize = args->normalize > 0;
   e.params.similarity = args->similarity > 0;
   e.params.long_texts = tool_long_rule(args);
@@ -174,6 +176,7 @@ static const tool_option options[] = {
     {"normalize", 0, TOOL_FLAG, offsetof(tool_args, normalize), NULL, "scale each vector to length 1"},
     {"similarity", 0, TOOL_FLAG, offsetof(tool_args, similarity), NULL,
      "print the cosine of each text with every text instead of the\nvectors"},
+    TOOL_LINES_INPUT_OPTION,
     {"output", 'o', TOOL_OUTPUT, offsetof(tool_args, output), "FILE",
      "write the vectors as a float32 array [texts,width] in NumPy's\nformat (.npy) instead of JSON lines"},
 };

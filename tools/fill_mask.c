@@ -66,6 +66,7 @@ static int run_fill_mask(const tool_args *args) {
 
 static const tool_option options[] = {
     {"top-k", 'k', TOOL_SIZE, offsetof(tool_args, top), "N", "candidates for each mask; default 5"},
+    TOOL_LINES_INPUT_OPTION,
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
      "print a JSON line for each candidate: source, position, score,\nid, token, text"},
 };

@@ -86,6 +86,8 @@ vkf_long_rule tool_long_rule(const tool_args *args) {
 
 int tool_lines_check(const tool_lines *l) {
   const int exit_code = tool_rules_check(l->args);
+  if (l->args->inputs && l->texts)
+    return tool_usage_error(l->args->command->name, "expected texts or --input, found both");
   return exit_code == TOOL_OK && !l->are_files ? tool_texts_check(l->args, l->texts, l->n_texts) : exit_code;
 }
 
@@ -216,7 +218,7 @@ static int add(tool_lines *l, const char *bytes, size_t size) {
 /* Reads every line. If no further one has arrived yet, processes those that have. */
 static int read_lines(tool_lines *l) {
   tool_source source;
-  int exit_code = tool_source_open(&source, NULL, l->texts, l->n_texts);
+  int exit_code = tool_source_open(&source, l->args->inputs, l->texts, l->n_texts);
   while (exit_code == TOOL_OK && !source.ended) {
     const char *line = NULL;
     size_t size = 0;

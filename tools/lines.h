@@ -1,4 +1,4 @@
-/* lines: the texts of a command, from its arguments or from standard input.
+/* lines: the texts of a command, from its arguments, a file or standard input.
  *
  * Lines are collected, workers process them in batches, and they are printed in their order. If no further line has
  * come yet, those that have come are processed at once. A line that is skipped, here or by the library, keeps its
@@ -34,8 +34,8 @@ typedef struct tool_line {
 
 typedef struct tool_lines {
   tool_session *session;
-  const tool_args *args;    /* --long, --invalid, --json */
-  const char *const *texts; /* NULL: standard input */
+  const tool_args *args;    /* --input, --long, --invalid, --json */
+  const char *const *texts; /* NULL: the lines of --input, else of standard input */
   size_t n_texts;
   size_t window;      /* most lines per call; 0: all lines in one call */
   bool are_files;     /* names of files, not texts */
@@ -59,13 +59,19 @@ typedef struct tool_lines {
   tool_batches batches;
 } tool_lines;
 
-/* The texts of a command: its operands from `first` on, or the lines of standard input if there are none. */
+/* The texts of a command: its operands from `first` on, or the lines of --input or standard input if there are none. */
 #define TOOL_LINES_OF(the_args, first)                                                                    \
   .args = (the_args),                                                                                     \
   .texts = (the_args)->n_operands > (first) ? (const char *const *)(the_args)->operands + (first) : NULL, \
   .n_texts = (the_args)->n_operands - (first)
 
 extern const tool_option_group tool_line_options;
+#define TOOL_LINES_INPUT_OPTION                                                                   \
+  {                                                                                               \
+    "input", 'i', TOOL_INPUT, offsetof(tool_args, inputs), "FILE",                                \
+        "read the lines of FILE instead of standard input; it may be\ncompressed by gzip or zstd" \
+  }
+
 #define TOOL_INVALID_OPTION                                                                                        \
   {                                                                                                                \
     "invalid", 0, TOOL_TEXT, offsetof(tool_args, invalid), "RULE",                                                 \

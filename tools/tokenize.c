@@ -139,6 +139,8 @@ static int run_tokenize(const tool_args *args) {
                       .key = "text",
                       .skipped_text = "\n"};
   char folder[4096];
+  if (args->decode && args->inputs && args->n_operands)
+    return tool_usage_error("tokenize", "expected ids or --input, found both");
   if (!args->decode && tool_lines_check(&lines) != TOOL_OK) return TOOL_USAGE;
   int exit_code = tool_find_model(args, folder, sizeof folder);
   if (exit_code == TOOL_OK) exit_code = tool_session_open_context(&j.session, args);
@@ -160,6 +162,7 @@ static const tool_option options[] = {
     {"decode", 0, TOOL_FLAG, offsetof(tool_args, decode), NULL,
      "print texts: the arguments are the ids of one text; without\narguments, each line of standard input has the ids "
      "of one"},
+    TOOL_LINES_INPUT_OPTION,
     TOOL_PAIRS_OPTION,
     TOOL_INVALID_OPTION,
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,

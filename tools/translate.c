@@ -383,8 +383,7 @@ static const tool_option options[] = {
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
 static const tool_option corpus_options[] = {
-    {"input", 'i', TOOL_INPUT, offsetof(tool_args, inputs), "FILE",
-     "read the lines of FILE instead of standard input; it may be\ncompressed by gzip or zstd"},
+    TOOL_LINES_INPUT_OPTION,
     {"output", 'o', TOOL_NAME, offsetof(tool_args, output), "FILE",
      "write to FILE instead of standard output; compressed if it ends\nin .gz or .zst. FILE.journal is beside it while "
      "it grows"},

@@ -235,6 +235,32 @@ static void test_names_of_files(void **state) {
   program_must("$V translate $T/marian w5", 2, "", "/marian: name a model with --model, or before the texts");
 }
 
+/* ---- --input ----------------------------------------------------------------------------------------------------- */
+
+/* The lines of a file, also of a compressed one, give what those of standard input give. */
+static void test_input(void **state) {
+  (void)state;
+  static const char *const commands[] = {"classify $T/labels", "embed $T/bert", "fill-mask $T/bert -k 1",
+                                         "tokenize -m $T/gpt2"};
+  char command[512];
+  must_print("printf '\\357\\273\\277w5 [MASK]\\nw6 w7 [MASK]' > $T/in && gzip -c $T/in > $T/in.gz", "");
+  for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+    snprintf(command, sizeof command,
+             "$V %s < $T/in > $T/one && test $(wc -l < $T/one) = 2 && for f in in in.gz; do $V %s -i $T/$f < /dev/null "
+             "| cmp - $T/one || exit 1; done",
+             commands[i], commands[i]);
+    must_print(command, "");
+    snprintf(command, sizeof command, "$V %s -i $T/in w5", commands[i]);
+    program_must(command, 2, "", "expected texts or --input, found both");
+    snprintf(command, sizeof command, "$V %s -i $T/none", commands[i]);
+    program_must(command, 4, "", "none: ");
+  }
+  must_print("echo 5 6 > $T/ids; $V tokenize -m $T/gpt2 --decode -i $T/ids", "w5 w6\n");
+  program_must("$V tokenize -m $T/gpt2 --decode -i $T/ids 5", 2, "", "expected ids or --input, found both");
+  program_must("cp $T/in $T/same; $V embed $T/bert -i $T/same -o $T/same; c=$?; cmp $T/in $T/same; exit $c", 2, "",
+               "expected another file than the input");
+}
+
 /* ---- fill-mask --------------------------------------------------------------------------------------------------- */
 
 /* While one mask is filled, the other stays, and columns are counted as a terminal shows them. */
@@ -317,19 +343,12 @@ static void test_devices(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_marks),
-                                     cmocka_unit_test(test_workers),
-                                     cmocka_unit_test(test_invalid),
-                                     cmocka_unit_test(test_long),
-                                     cmocka_unit_test(test_joined),
-                                     cmocka_unit_test(test_slow_pipe),
-                                     cmocka_unit_test(test_batches),
-                                     cmocka_unit_test(test_tokenize),
-                                     cmocka_unit_test(test_names_of_files),
-                                     cmocka_unit_test(test_masks),
-                                     cmocka_unit_test(test_workers_of_commands),
-                                     cmocka_unit_test(test_workers_end),
-                                     cmocka_unit_test(test_devices)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_marks),       cmocka_unit_test(test_workers),  cmocka_unit_test(test_invalid),
+      cmocka_unit_test(test_long),        cmocka_unit_test(test_joined),   cmocka_unit_test(test_slow_pipe),
+      cmocka_unit_test(test_batches),     cmocka_unit_test(test_tokenize), cmocka_unit_test(test_names_of_files),
+      cmocka_unit_test(test_input),       cmocka_unit_test(test_masks),    cmocka_unit_test(test_workers_of_commands),
+      cmocka_unit_test(test_workers_end), cmocka_unit_test(test_devices)};
   setenv("VKF_DEVICE", "ref", 1); /* lines are the same on every device */
   return cmocka_run_group_tests(tests, word_models, program_teardown);
 }
