@@ -190,6 +190,9 @@ def legacy():
     for name in ("GPT2", "Roberta", "Bart"):
         files(name, {"tokenizer_class": f"{name}Tokenizer", "add_prefix_space": name == "Roberta", **added}, bpe["vocab"], merges)
     files("gpt2-model-type", {}, bpe["vocab"], merges, model={"model_type": "gpt2"})
+    marked = ROOT / "tests/data/tokenizers/marked"
+    files("blenderbot-small", {"tokenizer_class": "BlenderbotSmallTokenizer"},
+          json.loads((marked / "vocab.json").read_text()), (marked / "merges.txt").read_text())
     for name in ("Bert", "DistilBert"):
         files(name, {"tokenizer_class": f"{name}Tokenizer", "do_lower_case": name == "Bert", "unk_token": "[UNK]"}, words=words)
     files("bert-model-type", {"additional_special_tokens": ["[X]"]}, words=words, model={"model_type": "bert"})
