@@ -1,6 +1,6 @@
-/* llama: Llama, Mistral, Qwen2, Qwen3, Gemma, Phi, Phi-3, OLMo, StableLM and StarCoder2 as transformers computes them
- * (Touvron et al. 2023, Jiang et al. 2023, Yang et al. 2024 and 2025, Gemma Team 2024, Gunasekar et al. 2023, Abdin et
- * al. 2024, Groeneveld et al. 2024, Bellagente et al. 2024, Lozhkov et al. 2024).
+/* llama: Llama, Mistral, Qwen2, Qwen3, Gemma, Phi, Phi-3, OLMo, Granite, StableLM and StarCoder2 as transformers
+ * computes them (Touvron et al. 2023, Jiang et al. 2023, Yang et al. 2024 and 2025, Gemma Team 2024, Gunasekar et al.
+ * 2023, Abdin et al. 2024, Groeneveld et al. 2024, Granite Team 2024, Bellagente et al. 2024, Lozhkov et al. 2024).
  *
  * Pre-norm decoders with rotary positions, grouped queries and, most of them, a gated feed-forward layer. They differ
  * in biases, in norms, in which layers have a window and in which matrices are stored together.
@@ -38,7 +38,7 @@ typedef struct variant {
   uint32_t head_width;                                                  /* default of head_dim; 0: D/H */
   uint32_t n_kv_heads; /* default of num_key_value_heads; 0 (and if it is null): as many as heads */
   double norm_eps;     /* default of rms_norm_eps */
-  enum { FORM_LLAMA, FORM_GEMMA, FORM_PHI, FORM_PHI3, FORM_OLMO, FORM_STABLELM, FORM_STARCODER2 } form;
+  enum { FORM_LLAMA, FORM_GEMMA, FORM_PHI, FORM_PHI3, FORM_OLMO, FORM_STABLELM, FORM_STARCODER2, FORM_GRANITE } form;
   double part; /* of a head that turns, unless the folder says otherwise; 0: whole heads, whatever it says */
 } variant;
 static const variant variants[] = {
@@ -50,6 +50,7 @@ static const variant variants[] = {
     {"phi", false, true, false, WINDOW_NONE, 0, 0, 1e-5, FORM_PHI, 0.5},
     {"phi3", false, false, false, WINDOW_WRITTEN, 0, 0, 1e-5, FORM_PHI3, 1},
     {"olmo", true, false, false, WINDOW_NONE, 0, 0, 1e-5, FORM_OLMO, 0},
+    {"granite", true, false, false, WINDOW_NONE, 0, 0, 1e-6, FORM_GRANITE, 0},
     {"stablelm", false, false, false, WINDOW_NONE, 0, 32, 1e-5, FORM_STABLELM, 0.25},
     {"starcoder2", false, false, false, WINDOW_WRITTEN, 0, 2, 1e-5, FORM_STARCODER2, 0},
 };
@@ -173,6 +174,34 @@ static vkf_status map_starcoder2(vkf_net *net, vkf_file_value config, const vari
   return map_layer_norms(net, config, v, "norm_epsilon", stack);
 }
 
+/* Factors of embeddings, of scores, of what each sub-layer adds, and of logits. */
+static vkf_status map_granite(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
+  double embeddings = 0, scores = 0, residual = 0;
+  vkf_model_head_kind kind; /* classes of texts, which transformers does not have, would need a rule for the factor */
+  const uint32_t kinds = 1u << VKF_HEAD_NONE | 1u << VKF_HEAD_CAUSAL_LM;
+  VKF_CALL(vkf_model_find_head(net, config, kinds, VKF_HEAD_CAUSAL_LM, &kind));
+  VKF_CALL(vkf_file_json_find_bool(config, "mlp_bias", false, &stack->ffn_bias));
+  VKF_CALL(vkf_model_find_number(net, config, "embedding_multiplier", 1, 1e-9, 1e9, &embeddings));
+  VKF_CALL(vkf_model_find_number(net, config, "attention_multiplier", 1, 1e-9, 1e9, &scores));
+  VKF_CALL(vkf_model_find_number(net, config, "residual_multiplier", 1, 1e-9, 1e9, &residual));
+  if (residual != 1) {
+    VKF_CALL(vkf_model_only_bool(net, config, "attention_bias", false)); /* the factor is of biases, too */
+    VKF_CALL(vkf_model_only_bool(net, config, "mlp_bias", false));
+  }
+  stack->embed_scale = (float)embeddings;
+  stack->scale = (float)scores;
+  stack->residual_scale = (float)residual;
+  return VKF_OK;
+}
+
+/* Sets the factor of the logits of Granite. */
+static vkf_status scale_logits(vkf_net *net, vkf_file_value config) {
+  double divisor = 0;
+  VKF_CALL(vkf_model_find_number(net, config, "logits_scaling", 1, 1e-9, 1e9, &divisor));
+  net->head.scale = (float)(1 / divisor);
+  return VKF_OK;
+}
+
 /* Layer norms without parameters. */
 static vkf_status map_olmo(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
   stack->norm_kind = VKF_NORM_LAYER;
@@ -213,12 +242,14 @@ vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   if (v->form == FORM_PHI) VKF_CALL(map_phi(net, config, v, &names, stack));
   if (v->form == FORM_PHI3) map_phi3(&names);
   if (v->form == FORM_OLMO) VKF_CALL(map_olmo(net, config, stack));
+  if (v->form == FORM_GRANITE) VKF_CALL(map_granite(net, config, stack));
   if (v->form == FORM_STABLELM) VKF_CALL(map_stablelm(net, config, v, stack));
   if (v->form == FORM_STARCODER2) VKF_CALL(map_starcoder2(net, config, v, &names, stack));
   const bool is_tied = v->form == FORM_GEMMA || v->form == FORM_STARCODER2; /* unless the folder says otherwise */
   VKF_CALL(vkf_model_claim_language_model(net, config, stack, "model.embed_tokens.weight", net->info.d_model, is_tied,
                                           "lm_head.weight"));
   if (v->form == FORM_PHI) VKF_CALL(claim_head_bias(net, stack));
+  if (v->form == FORM_GRANITE) VKF_CALL(scale_logits(net, config));
   VKF_CALL(vkf_model_claim_stack(net, stack, &names));
   return windows(net, config, v, stack);
 }

@@ -71,6 +71,7 @@ typedef struct vkf_model_stack {
   bool scales_by_layer; /* scores of layer i are divided by i + 1 as well */
   bool causal, has_cross;
   bool qkv_bias, out_bias, ffn_bias;
+  float residual_scale; /* of what a sub-layer adds, whose last matrix has no bias then; 0: 1 */
   vkf_activation activation;
   bool is_gated;     /* activation(gate) * in */
   bool norm_first;   /* x + f(norm(x)), else norm(x + f(x)) */
@@ -170,6 +171,7 @@ struct vkf_net {
   X("gemma", llama)             \
   X("gpt2", gpt2)               \
   X("gpt_neox", gpt_neox)       \
+  X("granite", llama)           \
   X("llama", llama)             \
   X("m2m_100", bart)            \
   X("marian", bart)             \

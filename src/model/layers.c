@@ -42,7 +42,8 @@ vkf_block_form vkf_model_form(const vkf_model_stack *stack) {
                           .norm_kind = stack->norm_kind,
                           .norm_eps = stack->norm_eps,
                           .activation = stack->activation,
-                          .is_gated = stack->is_gated};
+                          .is_gated = stack->is_gated,
+                          .residual_scale = stack->residual_scale};
 }
 
 uint32_t vkf_model_matmul(const vkf_model_stage *s, const char *name, vkf_dim rows, uint32_t x,

@@ -151,6 +151,14 @@ static uint32_t post_norm(vkf_build *b, const vkf_block_form *form, const char *
   return !form->norm_first && norm->width ? vkf_block_norm_rows(b, form, name, rows, x, norm) : x;
 }
 
+/* Adds the last matmul of a sub-layer, which adds its residual. */
+static uint32_t residual_sum(vkf_build *b, const vkf_block_form *form, const char *name, vkf_dim rows, uint32_t x,
+                             const vkf_linear *out, uint32_t residual) {
+  vkf_build_node_params node = matmul_node(name, rows, x, out, VKF_ACT_NONE, residual);
+  node.params.matmul.scale = form->residual_scale;
+  return vkf_build_node(b, &node);
+}
+
 static vkf_attention_params attention_params(const vkf_block_form *form, const vkf_block_stream *stream) {
   return (vkf_attention_params){.seqs = stream->seqs,
                                 .queries = stream->tokens,
@@ -200,7 +208,7 @@ uint32_t vkf_block_self_attention(vkf_build *b, const vkf_block_form *form, cons
       [VKF_ATTENTION_SPANS] = stream->spans,
   };
   const uint32_t a = attention(b, "self", inputs->weights_output, &params, in);
-  const uint32_t sum = vkf_block_matmul(b, "self.out", rows, a, &layer->out, VKF_ACT_NONE, y);
+  const uint32_t sum = residual_sum(b, form, "self.out", rows, a, &layer->out, y);
   return post_norm(b, form, "self.norm", rows, sum, &layer->norm);
 }
 
@@ -221,7 +229,7 @@ uint32_t vkf_block_cross_attention(vkf_build *b, const vkf_block_form *form, con
       [VKF_ATTENTION_MASK] = inputs->mask, [VKF_ATTENTION_SPANS] = inputs->spans,
   };
   const uint32_t a = attention(b, "cross", inputs->weights_output, &params, in);
-  const uint32_t sum = vkf_block_matmul(b, "cross.out", rows, a, &layer->out, VKF_ACT_NONE, y);
+  const uint32_t sum = residual_sum(b, form, "cross.out", rows, a, &layer->out, y);
   return post_norm(b, form, "cross.norm", rows, sum, &layer->norm);
 }
 
@@ -231,6 +239,6 @@ uint32_t vkf_block_feed_forward(vkf_build *b, const vkf_block_form *form, vkf_di
   vkf_build_node_params node = matmul_node("ffn.in", rows, h, in, form->activation, VKF_NO_SLOT);
   node.params.matmul.is_gated = form->is_gated;
   const uint32_t f = vkf_build_node(b, &node);
-  const uint32_t sum = vkf_block_matmul(b, "ffn.out", rows, f, out, VKF_ACT_NONE, y);
+  const uint32_t sum = residual_sum(b, form, "ffn.out", rows, f, out, y);
   return post_norm(b, form, "ffn.norm", rows, sum, norm);
 }

@@ -31,6 +31,7 @@ typedef struct vkf_block_form {
   vkf_norm_kind norm_kind;
   float norm_eps;
   vkf_activation activation;
+  float residual_scale; /* of what a sub-layer without biases adds to the residual; 0: 1 */
   bool is_gated; /* activation(gate) * up: rows of gate and of up alternate in `in` of a feed-forward sub-layer */
 } vkf_block_form;
 

@@ -101,6 +101,8 @@ CASES = [
     ("qwen3", "Qwen3ForCausalLM", dict(WIDE, attention_bias=True)), ("qwen3", "Qwen3ForCausalLM", dict(WIDE, **SOME)),
     ("roberta", "RobertaModel", BERT), ("roberta", "RobertaForMaskedLM", BERT),
     ("roberta", "RobertaForSequenceClassification", BERT),
+    ("granite", "GraniteForCausalLM", LLAMA),
+    ("granite", "GraniteModel", dict(LLAMA, num_key_value_heads=2, attention_bias=True, mlp_bias=True)),
     ("stablelm", "StableLmForCausalLM", dict(WIDE, hidden_size=256)),
     ("stablelm", "StableLmModel", dict(LLAMA, num_key_value_heads=2, use_parallel_residual=True, use_qkv_bias=True)),
     ("starcoder2", "Starcoder2ForCausalLM", LLAMA), ("starcoder2", "Starcoder2Model", dict(LLAMA, use_bias=False)),

@@ -43,6 +43,9 @@ MODELS = {  # model_type, class, keys of the configuration
                                                       original_max_position_embeddings=32, rope_parameters=dict(
                                                           rope_type="longrope", rope_theta=10000.0,
                                                           short_factor=[1.0, 1.1, 1.5], long_factor=[1.0, 2.0, 9.0]))),
+    "granite": ("granite", "GraniteForCausalLM", dict(
+        LLAMA, pad_token_id=0, eos_token_id=2, embedding_multiplier=6.0, attention_multiplier=0.3,
+        residual_multiplier=0.6, logits_scaling=3.0, tie_word_embeddings=True)),
     "stablelm": ("stablelm", "StableLmForCausalLM", dict(LLAMA, pad_token_id=0, eos_token_id=2, use_qkv_bias=True,
                                                          rope_parameters=dict(rope_type="default", rope_theta=10000.0,
                                                                               partial_rotary_factor=0.67))),

@@ -43,6 +43,7 @@ static const char *const goldens[] = {"albert",
                                       "families/electra-sequence-classification",
                                       "families/gemma",
                                       "families/gpt2-sequence-classification",
+                                      "families/granite",
                                       "families/mpnet",
                                       "families/mpnet-pooled",
                                       "families/mpnet-sequence-classification",
@@ -950,6 +951,9 @@ static void options_are_refused_by_name(void **state) {
   refused("families/olmo", NULL, "clip_qkv", "8.0", "clip_qkv");
   refused("families/stablelm", NULL, "qk_layernorm", "true", "qk_layernorm true is not supported");
   refused("families/starcoder2", NULL, "is_causal", "false", "is_causal false is not supported with a sliding window");
+  refused("families/granite", NULL, "attention_bias", "true", "attention_bias true is not supported");
+  refused("families/granite", NULL, "mlp_bias", "true", "mlp_bias true is not supported");
+  refused("families/granite", NULL, "architectures", "[\"GraniteForSequenceClassification\"]", "GraniteForSequence");
   refused("families/umt5", NULL, "is_encoder_decoder", "false", "is_encoder_decoder false");
   refused("families/umt5", NULL, "architectures", "[\"UMT5ForTokenClassification\"]", "UMT5ForTokenClassification");
 }

@@ -391,6 +391,7 @@ int main(void) {
       cmocka_unit_test_prestate(golden, "families/blenderbot"),
       cmocka_unit_test_prestate(golden, "families/blenderbot-small"),
       cmocka_unit_test_prestate(golden, "families/gemma"),
+      cmocka_unit_test_prestate(golden, "families/granite"),
       cmocka_unit_test_prestate(golden, "families/mpnet"),
       cmocka_unit_test_prestate(golden, "families/olmo"),
       cmocka_unit_test_prestate(golden, "families/pegasus"),
