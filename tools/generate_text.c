@@ -78,11 +78,9 @@ static void add_row(const writer *w, FILE *out, const tool_entry *e, const vkf_r
     fprintf(out, "%s\n", w->params.on_text ? "" : vkf_result_text(result, row));
     return;
   }
-  json_t *list = json_array();
-  for (size_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
   json_t *score = scores ? tool_json_real(((const float *)scores->data)[row]) : json_null();
   add_json(out, json_pack("{s:s, s:s, s:s, s:o, s:o, s:o*}", "format", format, "prompt", e->text, "text",
-                          vkf_result_text(result, row), "ids", list, "score", score, "logprobs",
+                          vkf_result_text(result, row), "ids", tool_json_ids(ids, n), "score", score, "logprobs",
                           logprobs_json(w, result, ids, row, n)));
 }
 

@@ -73,6 +73,12 @@ json_t *tool_json_float(float value) {
   return tool_json_real(strtod(text, NULL));
 }
 
+json_t *tool_json_ids(const int32_t *ids, size_t n) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
+  return list;
+}
+
 json_t *tool_json_text(const char *text, size_t n) {
   char *mended = tool_utf8_mend(text, n);
   json_t *json = mended ? json_string(mended) : NULL;

@@ -349,6 +349,8 @@ const char *tool_json_get_text(const json_t *object, const char *key);
 json_t *tool_json_real(double value);
 /* The same with nine digits, which distinguish all float32 values. */
 json_t *tool_json_float(float value);
+/* Returns a list of ids [n]. */
+json_t *tool_json_ids(const int32_t *ids, size_t n);
 /* Returns n bytes of text as a string; bytes that are not UTF-8 become U+FFFD. NULL: out of memory. */
 json_t *tool_json_text(const char *text, size_t n);
 /* Prints a line of JSON to standard output and flushes it. Consumes `json` as above. */

@@ -13,12 +13,6 @@ typedef struct job {
   vkf_tokenizer *tokenizer;
 } job;
 
-static json_t *ids_json(const int32_t *ids, size_t n) {
-  json_t *list = json_array();
-  for (size_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
-  return list;
-}
-
 /* ---- text to ids ------------------------------------------------------------------------------------------------- */
 
 static int encode(job *j, const char *text) {
@@ -43,8 +37,8 @@ static int encode(job *j, const char *text) {
     json_t *pieces = json_array();
     for (size_t i = 0; i < n; i++) json_array_append_new(pieces, json_string(vkf_result_text(result, i)));
     json_t *row = json_pack("{s:s, s:s, s:s*, s:o, s:o}", "format", format, "text", pairs.first ? pairs.first[0] : text,
-                            "text_pair", params.text_pair, "ids", ids_json(ids, n), "pieces", pieces);
-    if (types) json_object_set_new(row, "token_type_ids", ids_json(types->data, n));
+                            "text_pair", params.text_pair, "ids", tool_json_ids(ids, n), "pieces", pieces);
+    if (types) json_object_set_new(row, "token_type_ids", tool_json_ids(types->data, n));
     exit_code = tool_print_json_line(row);
   } else {
     for (size_t i = 0; i < n; i++) printf("%s%d", i ? " " : "", ids[i]);
@@ -85,8 +79,8 @@ static int decode(job *j, const int32_t *ids, size_t n) {
   const char *text = vkf_result_text(result, 0);
   int exit_code = TOOL_OK;
   if (j->args->json)
-    exit_code =
-        tool_print_json_line(json_pack("{s:s, s:s, s:o}", "format", format, "text", text, "ids", ids_json(ids, n)));
+    exit_code = tool_print_json_line(
+        json_pack("{s:s, s:s, s:o}", "format", format, "text", text, "ids", tool_json_ids(ids, n)));
   else
     puts(text);
   vkf_result_destroy(&result);
