@@ -31,29 +31,20 @@ static const vkf_model_stack_names usual_names = {
 
 typedef struct variant {
   const char *model_type;
-  bool reads_bias; /* the key attention_bias overrides qkv_bias */
-  bool qkv_bias;
-  bool has_head_norm;
-  enum { WINDOW_NONE, WINDOW_ALL, WINDOW_WRITTEN, WINDOW_SOME } window; /* WRITTEN: all, if the folder has one */
-  uint32_t head_width;                                                  /* default of head_dim; 0: D/H */
+  uint32_t head_width; /* default of head_dim; 0: D/H */
   uint32_t n_kv_heads; /* default of num_key_value_heads; 0 (and if it is null): as many as heads */
-  double norm_eps;     /* default of rms_norm_eps */
-  enum { FORM_LLAMA, FORM_GEMMA, FORM_PHI, FORM_PHI3, FORM_OLMO, FORM_STABLELM, FORM_STARCODER2, FORM_GRANITE } form;
-  double part; /* of a head that turns, unless the folder says otherwise; 0: whole heads, whatever it says */
+  double norm_eps;     /* default of rms_norm_eps; 0: the norms are not RMS norms */
+  double part;         /* of a head that turns, unless the folder says otherwise; 0: whole heads, whatever it says */
+  bool turns_pairs;    /* as vkf_model_rotary_rules */
+  bool is_tied;        /* the head, unless the folder says otherwise */
+  bool qkv_bias;
+  bool reads_bias;     /* the key attention_bias says whether q, k, v and out have biases */
+  bool reads_ffn_bias; /* and mlp_bias the feed-forward layer */
+  bool has_head_norm, has_head_bias;
+  enum { WINDOW_NONE, WINDOW_ALL, WINDOW_WRITTEN, WINDOW_SOME } window; /* WRITTEN: all, if the folder has one */
+  /* Sets what else differs in net->decoder and in the names; NULL: nothing. */
+  vkf_status (*map)(vkf_net *net, vkf_file_value config, vkf_model_stack_names *names);
 } variant;
-static const variant variants[] = {
-    {"llama", true, false, false, WINDOW_NONE, 0, 0, 1e-6, FORM_LLAMA, 0},
-    {"mistral", false, false, false, WINDOW_ALL, 0, 8, 1e-6, FORM_LLAMA, 0},
-    {"qwen2", false, true, false, WINDOW_SOME, 0, 32, 1e-6, FORM_LLAMA, 0},
-    {"qwen3", true, false, true, WINDOW_SOME, 128, 32, 1e-6, FORM_LLAMA, 0},
-    {"gemma", true, false, false, WINDOW_NONE, 256, 16, 1e-6, FORM_GEMMA, 0},
-    {"phi", false, true, false, WINDOW_NONE, 0, 0, 1e-5, FORM_PHI, 0.5},
-    {"phi3", false, false, false, WINDOW_WRITTEN, 0, 0, 1e-5, FORM_PHI3, 1},
-    {"olmo", true, false, false, WINDOW_NONE, 0, 0, 1e-5, FORM_OLMO, 0},
-    {"granite", true, false, false, WINDOW_NONE, 0, 0, 1e-6, FORM_GRANITE, 0},
-    {"stablelm", false, false, false, WINDOW_NONE, 0, 32, 1e-5, FORM_STABLELM, 0.25},
-    {"starcoder2", false, false, false, WINDOW_WRITTEN, 0, 2, 1e-5, FORM_STARCODER2, 0},
-};
 
 static vkf_status heads(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
   uint32_t d_model = net->info.d_model;
@@ -101,7 +92,9 @@ static vkf_status windows(vkf_net *net, vkf_file_value config, const variant *v,
 
 /* Norms' scales are stored minus 1; embeddings are scaled. hidden_activation, if it is there, is the one that the model
  * was trained with, whatever hidden_act says. */
-static vkf_status map_gemma(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
+static vkf_status map_gemma(vkf_net *net, vkf_file_value config, vkf_model_stack_names *names) {
+  vkf_model_stack *stack = &net->decoder;
+  (void)names;
   VKF_CALL(vkf_model_only_bool(net, config, "use_bidirectional_attention", false));
   VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "gelu_pytorch_tanh", &stack->activation));
   if (vkf_file_json_kind(vkf_file_json_member(config, "hidden_activation")) > VKF_FILE_NULL)
@@ -111,16 +104,15 @@ static vkf_status map_gemma(vkf_net *net, vkf_file_value config, vkf_model_stack
   return VKF_OK;
 }
 
-/* Layer norms, whose epsilon has another key. */
-static vkf_status map_layer_norms(vkf_net *net, vkf_file_value config, const variant *v, const char *key,
-                                  vkf_model_stack *stack) {
-  stack->norm_kind = VKF_NORM_LAYER;
-  return vkf_model_find_epsilon(net, config, key, v->norm_eps, &stack->norm_eps);
+/* Sets layer norms, whose epsilon has a key of its own. */
+static vkf_status find_layer_norms(vkf_net *net, vkf_file_value config, const char *key) {
+  net->decoder.norm_kind = VKF_NORM_LAYER;
+  return vkf_model_find_epsilon(net, config, key, 1e-5, &net->decoder.norm_eps);
 }
 
-/* Attention and feed-forward layer side by side, of the same normed states; biases everywhere, also of the logits. */
-static vkf_status map_phi(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack_names *names,
-                          vkf_model_stack *stack) {
+/* Attention and feed-forward layer side by side, of the same normed states; biases everywhere. */
+static vkf_status map_phi(vkf_net *net, vkf_file_value config, vkf_model_stack_names *names) {
+  vkf_model_stack *stack = &net->decoder;
   names->self.out = "self_attn.dense.";
   names->ffn_gate = names->ffn_norm = NULL;
   names->ffn_in = "mlp.fc1.";
@@ -130,27 +122,22 @@ static vkf_status map_phi(vkf_net *net, vkf_file_value config, const variant *v,
   stack->is_parallel = stack->has_one_norm = stack->out_bias = stack->ffn_bias = true;
   VKF_CALL(vkf_model_only_bool(net, config, "qk_layernorm", false));
   VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "gelu_new", &stack->activation));
-  return map_layer_norms(net, config, v, "layer_norm_eps", stack);
-}
-
-/* The bias of Phi's logits, whether or not their matrix is tied. */
-static vkf_status claim_head_bias(vkf_net *net, const vkf_model_stack *stack) {
-  const vkf_model_source bias = {.tensor = "lm_head.bias", .rows = stack->vocab, .n_rows = stack->vocab};
-  if (net->info.has_head && net->head.reads == VKF_HEAD_READS_ALL)
-    return vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &net->head.out.bias, "head.bias");
-  vkf_model_mark_known(net, bias.tensor);
-  return VKF_OK;
+  return find_layer_norms(net, config, "layer_norm_eps");
 }
 
 /* Queries, keys and values are one tensor; gates and what they multiply are another. */
-static void map_phi3(vkf_model_stack_names *names) {
+static vkf_status map_phi3(vkf_net *net, vkf_file_value config, vkf_model_stack_names *names) {
+  (void)net, (void)config;
   names->self.packed = "self_attn.qkv_proj.";
   names->ffn_gate = names->ffn_in = "mlp.gate_up_proj.";
+  return VKF_OK;
 }
 
 /* Layer norms; sub-layers one after the other, or side by side as Phi's. */
-static vkf_status map_stablelm(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
+static vkf_status map_stablelm(vkf_net *net, vkf_file_value config, vkf_model_stack_names *names) {
+  vkf_model_stack *stack = &net->decoder;
   const uint32_t d_model = net->info.d_model;
+  (void)names;
   if ((uint64_t)stack->n_heads * stack->key_width != d_model)
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected heads that fill hidden_size %u, found %u of width %u",
                         net->config_path, d_model, stack->n_heads, stack->key_width);
@@ -158,12 +145,12 @@ static vkf_status map_stablelm(vkf_net *net, vkf_file_value config, const varian
   VKF_CALL(vkf_file_json_find_bool(config, "use_qkv_bias", false, &stack->qkv_bias));
   VKF_CALL(vkf_file_json_find_bool(config, "use_parallel_residual", false, &stack->is_parallel));
   stack->has_one_norm = stack->is_parallel;
-  return map_layer_norms(net, config, v, "layer_norm_eps", stack);
+  return find_layer_norms(net, config, "layer_norm_eps");
 }
 
 /* Layer norms, biases everywhere or nowhere, no gates. */
-static vkf_status map_starcoder2(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack_names *names,
-                                 vkf_model_stack *stack) {
+static vkf_status map_starcoder2(vkf_net *net, vkf_file_value config, vkf_model_stack_names *names) {
+  vkf_model_stack *stack = &net->decoder;
   names->ffn_gate = NULL;
   names->ffn_in = "mlp.c_fc.";
   names->ffn_out = "mlp.c_proj.";
@@ -171,19 +158,21 @@ static vkf_status map_starcoder2(vkf_net *net, vkf_file_value config, const vari
   VKF_CALL(vkf_file_json_find_bool(config, "use_bias", true, &stack->qkv_bias));
   stack->out_bias = stack->ffn_bias = stack->qkv_bias;
   VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "gelu_pytorch_tanh", &stack->activation));
-  return map_layer_norms(net, config, v, "norm_epsilon", stack);
+  return find_layer_norms(net, config, "norm_epsilon");
 }
 
 /* Factors of embeddings, of scores, of what each sub-layer adds, and of logits. */
-static vkf_status map_granite(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
-  double embeddings = 0, scores = 0, residual = 0;
+static vkf_status map_granite(vkf_net *net, vkf_file_value config, vkf_model_stack_names *names) {
+  vkf_model_stack *stack = &net->decoder;
+  double embeddings = 0, scores = 0, residual = 0, divisor = 0;
   vkf_model_head_kind kind; /* classes of texts, which transformers does not have, would need a rule for the factor */
   const uint32_t kinds = 1u << VKF_HEAD_NONE | 1u << VKF_HEAD_CAUSAL_LM;
+  (void)names;
   VKF_CALL(vkf_model_find_head(net, config, kinds, VKF_HEAD_CAUSAL_LM, &kind));
-  VKF_CALL(vkf_file_json_find_bool(config, "mlp_bias", false, &stack->ffn_bias));
   VKF_CALL(vkf_model_find_number(net, config, "embedding_multiplier", 1, 1e-9, 1e9, &embeddings));
   VKF_CALL(vkf_model_find_number(net, config, "attention_multiplier", 1, 1e-9, 1e9, &scores));
   VKF_CALL(vkf_model_find_number(net, config, "residual_multiplier", 1, 1e-9, 1e9, &residual));
+  VKF_CALL(vkf_model_find_number(net, config, "logits_scaling", 1, 1e-9, 1e9, &divisor));
   if (residual != 1) {
     VKF_CALL(vkf_model_only_bool(net, config, "attention_bias", false)); /* the factor is of biases, too */
     VKF_CALL(vkf_model_only_bool(net, config, "mlp_bias", false));
@@ -191,24 +180,45 @@ static vkf_status map_granite(vkf_net *net, vkf_file_value config, vkf_model_sta
   stack->embed_scale = (float)embeddings;
   stack->scale = (float)scores;
   stack->residual_scale = (float)residual;
-  return VKF_OK;
-}
-
-/* Sets the factor of the logits of Granite. */
-static vkf_status scale_logits(vkf_net *net, vkf_file_value config) {
-  double divisor = 0;
-  VKF_CALL(vkf_model_find_number(net, config, "logits_scaling", 1, 1e-9, 1e9, &divisor));
   net->head.scale = (float)(1 / divisor);
   return VKF_OK;
 }
 
 /* Layer norms without parameters. */
-static vkf_status map_olmo(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
+static vkf_status map_olmo(vkf_net *net, vkf_file_value config, vkf_model_stack_names *names) {
+  vkf_model_stack *stack = &net->decoder;
+  (void)names;
   stack->norm_kind = VKF_NORM_LAYER;
   stack->norm_affine = false;
   stack->norm_eps = 1e-5f;
   return vkf_model_only_absent(net, config, "clip_qkv");
 }
+
+/* The logits have a bias, whether or not their matrix is tied. */
+static vkf_status claim_head_bias(vkf_net *net) {
+  const uint32_t vocab = net->decoder.vocab;
+  const vkf_model_source bias = {.tensor = "lm_head.bias", .rows = vocab, .n_rows = vocab};
+  if (net->info.has_head && net->head.reads == VKF_HEAD_READS_ALL)
+    return vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &net->head.out.bias, "head.bias");
+  vkf_model_mark_known(net, bias.tensor);
+  return VKF_OK;
+}
+
+static const variant variants[] = {
+    {"llama", .norm_eps = 1e-6, .reads_bias = true, .reads_ffn_bias = true},
+    {"mistral", .norm_eps = 1e-6, .n_kv_heads = 8, .window = WINDOW_ALL},
+    {"qwen2", .norm_eps = 1e-6, .n_kv_heads = 32, .window = WINDOW_SOME, .qkv_bias = true},
+    {"qwen3", .norm_eps = 1e-6, .n_kv_heads = 32, .window = WINDOW_SOME, .head_width = 128, .reads_bias = true,
+     .has_head_norm = true},
+    {"gemma", .norm_eps = 1e-6, .n_kv_heads = 16, .head_width = 256, .reads_bias = true, .is_tied = true,
+     .map = map_gemma},
+    {"phi", .part = 0.5, .turns_pairs = true, .qkv_bias = true, .has_head_bias = true, .map = map_phi},
+    {"phi3", .norm_eps = 1e-5, .part = 1, .window = WINDOW_WRITTEN, .map = map_phi3},
+    {"olmo", .reads_bias = true, .map = map_olmo},
+    {"granite", .norm_eps = 1e-6, .reads_bias = true, .reads_ffn_bias = true, .map = map_granite},
+    {"stablelm", .n_kv_heads = 32, .part = 0.25, .turns_pairs = true, .map = map_stablelm},
+    {"starcoder2", .n_kv_heads = 2, .window = WINDOW_WRITTEN, .is_tied = true, .map = map_starcoder2},
+};
 
 vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   vkf_model_stack *stack = &net->decoder;
@@ -224,32 +234,26 @@ vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
   VKF_CALL(heads(net, config, v, stack));
   VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "silu", &stack->activation));
-  VKF_CALL(vkf_model_find_epsilon(net, config, "rms_norm_eps", v->norm_eps, &stack->norm_eps));
+  if (v->norm_eps > 0) VKF_CALL(vkf_model_find_epsilon(net, config, "rms_norm_eps", v->norm_eps, &stack->norm_eps));
   VKF_CALL(vkf_model_find_tokens(net, config, -1));
-  const bool turns_pairs = v->form == FORM_PHI || v->form == FORM_STABLELM;
-  const vkf_model_rotary_rules rotary = {10000, v->part, v->part == 0, v->form == FORM_PHI3, turns_pairs};
+  const vkf_model_rotary_rules rotary = {.theta = 10000,
+                                         .part = v->part,
+                                         .turns_whole_heads = v->part == 0,
+                                         .is_phi3 = v->map == map_phi3,
+                                         .turns_pairs = v->turns_pairs};
   VKF_CALL(vkf_model_find_rotary(net, config, &rotary, stack));
   stack->qkv_bias = v->qkv_bias;
   if (v->reads_bias) VKF_CALL(vkf_file_json_find_bool(config, "attention_bias", false, &stack->qkv_bias));
   stack->out_bias = v->reads_bias && stack->qkv_bias;
-  if (strcmp(v->model_type, "llama") == 0)
-    VKF_CALL(vkf_file_json_find_bool(config, "mlp_bias", false, &stack->ffn_bias));
+  if (v->reads_ffn_bias) VKF_CALL(vkf_file_json_find_bool(config, "mlp_bias", false, &stack->ffn_bias));
   stack->causal = stack->norm_first = stack->has_final_norm = stack->norm_affine = stack->is_gated = true;
   stack->has_head_norm = v->has_head_norm;
   stack->norm_kind = VKF_NORM_RMS;
   stack->embed_scale = 1;
-  if (v->form == FORM_GEMMA) VKF_CALL(map_gemma(net, config, stack));
-  if (v->form == FORM_PHI) VKF_CALL(map_phi(net, config, v, &names, stack));
-  if (v->form == FORM_PHI3) map_phi3(&names);
-  if (v->form == FORM_OLMO) VKF_CALL(map_olmo(net, config, stack));
-  if (v->form == FORM_GRANITE) VKF_CALL(map_granite(net, config, stack));
-  if (v->form == FORM_STABLELM) VKF_CALL(map_stablelm(net, config, v, stack));
-  if (v->form == FORM_STARCODER2) VKF_CALL(map_starcoder2(net, config, v, &names, stack));
-  const bool is_tied = v->form == FORM_GEMMA || v->form == FORM_STARCODER2; /* unless the folder says otherwise */
-  VKF_CALL(vkf_model_claim_language_model(net, config, stack, "model.embed_tokens.weight", net->info.d_model, is_tied,
-                                          "lm_head.weight"));
-  if (v->form == FORM_PHI) VKF_CALL(claim_head_bias(net, stack));
-  if (v->form == FORM_GRANITE) VKF_CALL(scale_logits(net, config));
+  if (v->map) VKF_CALL(v->map(net, config, &names));
+  VKF_CALL(vkf_model_claim_language_model(net, config, stack, "model.embed_tokens.weight", net->info.d_model,
+                                          v->is_tied, "lm_head.weight"));
+  if (v->has_head_bias) VKF_CALL(claim_head_bias(net));
   VKF_CALL(vkf_model_claim_stack(net, stack, &names));
   return windows(net, config, v, stack);
 }
