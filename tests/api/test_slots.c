@@ -603,7 +603,8 @@ static void a_second_turn_runs_its_own_ids(void **state) {
   for (int i = 0; i < FIRST + SECOND; i++) ids[i] = 3 + i * 7 % 50;
   b.session = NULL;
   driver_ok(*state, vkf_session_create(b.model, &params, &b.session));
-  clock_t took[2] = {0, 0}; /* processor time, because other processes may use the machine; without making plans */
+  /* The least processor time, because other processes may use the machine; without making plans. */
+  clock_t took[2] = {0, 0};
   if (vkf_session_slot_capacity(b.session) < FIRST + SECOND) fail_msg("expected a model of %d positions", FIRST);
   for (int run = 0; run < 4; run++) {
     ok(&b, vkf_session_feed(b.session, 0, ids, FIRST, 1));
@@ -612,14 +613,15 @@ static void a_second_turn_runs_its_own_ids(void **state) {
       const clock_t begin = clock();
       ok(&b, vkf_session_feed(b.session, way, way ? ids : ids + FIRST, way ? FIRST + SECOND : SECOND, 1));
       ok(&b, vkf_session_step(b.session));
-      if (run > 0) took[way] += clock() - begin;
+      const clock_t now = clock() - begin;
+      if (run > 0) took[way] = run == 1 ? now : VKF_MIN(took[way], now);
     }
     assert_memory_equal(vkf_session_logits(b.session, 0, NULL), vkf_session_logits(b.session, 1, NULL),
                         b.vocab * sizeof(float));
     for (size_t slot = 0; slot < 2; slot++) ok(&b, vkf_session_truncate(b.session, slot, 0));
   }
   print_message("  processor time to the first token of a second turn: %.2f ms; feeding all again: %.2f ms\n",
-                (double)took[0] * 1e3 / 3 / CLOCKS_PER_SEC, (double)took[1] * 1e3 / 3 / CLOCKS_PER_SEC);
+                (double)took[0] * 1e3 / CLOCKS_PER_SEC, (double)took[1] * 1e3 / CLOCKS_PER_SEC);
   if (!driver_is_gpu()) assert_true(took[0] * 2 < took[1]); /* on a GPU both take only the time to submit */
   vkf_session_destroy(&b.session);
   b.session = small;
