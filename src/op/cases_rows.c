@@ -3,32 +3,25 @@
 
 /* ---- embed ------------------------------------------------------------------------------------------------------- */
 
-#define EMBED(ROWS, WIDTH, IDS, POSITIONS, TYPES, SCALE, DATA, SEED)                                  \
-  {                                                                                                   \
-    .name = #ROWS "x" #WIDTH " ids " #IDS " positions " #POSITIONS " types " #TYPES " scale " #SCALE, \
-    .op = VKF_OP_EMBED,                                                                               \
-    .params = {.embed = {.rows = VKF_DIM_BS,                                                          \
-                         .width = WIDTH,                                                              \
-                         .n_ids = IDS,                                                                \
-                         .n_positions = POSITIONS,                                                    \
-                         .n_types = TYPES,                                                            \
-                         .scale = SCALE##f}},                                                         \
-    .sizes = {.B = 1, .S = ROWS}, .data = VKF_DATA_##DATA, .seed = SEED,                              \
+#define EMBED_CASE(NAME, ROWS, WIDTH, IDS, POSITIONS, TYPES, SCALE, DATA, SEED, BY) \
+  {                                                                                 \
+    .name = NAME, .op = VKF_OP_EMBED,                                               \
+    .params = {.embed = {.rows = VKF_DIM_BS,                                        \
+                         .width = WIDTH,                                            \
+                         .n_ids = IDS,                                              \
+                         .n_positions = POSITIONS,                                  \
+                         .n_types = TYPES,                                          \
+                         .scale = SCALE##f,                                         \
+                         .by_row = BY}},                                            \
+    .sizes = {.B = 1, .S = ROWS}, .data = VKF_DATA_##DATA, .seed = SEED,            \
   }
-
+#define EMBED(ROWS, WIDTH, IDS, POSITIONS, TYPES, SCALE, DATA, SEED)                                                \
+  EMBED_CASE(#ROWS "x" #WIDTH " ids " #IDS " positions " #POSITIONS " types " #TYPES " scale " #SCALE, ROWS, WIDTH, \
+             IDS, POSITIONS, TYPES, SCALE, DATA, SEED, false)
 /* The table is rows in order. */
-#define BY_ROW(ROWS, WIDTH, POSITIONS, TYPES, SCALE, DATA, SEED)                                          \
-  {                                                                                                       \
-    .name = #ROWS "x" #WIDTH " by row positions " #POSITIONS " types " #TYPES " scale " #SCALE " " #DATA, \
-    .op = VKF_OP_EMBED,                                                                                   \
-    .params = {.embed = {.rows = VKF_DIM_BS,                                                              \
-                         .width = WIDTH,                                                                  \
-                         .n_positions = POSITIONS,                                                        \
-                         .n_types = TYPES,                                                                \
-                         .scale = SCALE##f,                                                               \
-                         .by_row = true}},                                                                \
-    .sizes = {.B = 1, .S = ROWS}, .data = VKF_DATA_##DATA, .seed = SEED,                                  \
-  }
+#define BY_ROW(ROWS, WIDTH, POSITIONS, TYPES, SCALE, DATA, SEED)                                                 \
+  EMBED_CASE(#ROWS "x" #WIDTH " by row positions " #POSITIONS " types " #TYPES " scale " #SCALE " " #DATA, ROWS, \
+             WIDTH, 0, POSITIONS, TYPES, SCALE, DATA, SEED, true)
 
 static const vkf_case embed_cases[] = {
     EMBED(1, 1, 1, 0, 0, 1.0, NORMAL, 1),

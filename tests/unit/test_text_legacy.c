@@ -24,6 +24,17 @@ static void assert_line(vkf_text_tokenizer *tokenizer, vkf_env *env, const json_
   vkf_text_ids_finish(&ids);
 }
 
+/* Checks all n lines of the vectors, which are cut apart. */
+static void assert_lines(vkf_text_tokenizer *tokenizer, vkf_env *env, vkf_text_file *vectors, size_t n) {
+  size_t n_lines = 0;
+  for (char *line = strtok((char *)vectors->data, "\n"); line; line = strtok(NULL, "\n"), n_lines++) {
+    json_t *json = json_loads(line, JSON_ALLOW_NUL, NULL);
+    assert_line(tokenizer, env, json);
+    json_decref(json);
+  }
+  assert_int_equal(n_lines, n);
+}
+
 static void recorded_sentencepiece(void **state) {
   (void)state;
   static const char *const folders[] = {"tests/data/tokenizers/sentencepiece-bpe",
@@ -38,13 +49,7 @@ static void recorded_sentencepiece(void **state) {
     assert_non_null(vkf_text_tokenizer_piece(tokenizer, 1199));
     assert_null(vkf_text_tokenizer_piece(tokenizer, 1200));
     assert_int_equal(vkf_text_tokenizer_find(tokenizer, "</s>"), 1);
-    size_t n_lines = 0;
-    for (char *line = strtok((char *)vectors.data, "\n"); line; line = strtok(NULL, "\n"), n_lines++) {
-      json_t *json = json_loads(line, JSON_ALLOW_NUL, NULL);
-      assert_line(tokenizer, &env, json);
-      json_decref(json);
-    }
-    assert_int_equal(n_lines, 40);
+    assert_lines(tokenizer, &env, &vectors, 40);
     vkf_text_tokenizer_destroy(&tokenizer);
     assert_int_equal(env.live_bytes, 0);
     free((char *)vectors.data);
@@ -318,14 +323,8 @@ static void marked_pieces(void **state) {
   vkf_env env;
   vkf_env_init(&env, NULL);
   vkf_text_tokenizer *tokenizer = NULL;
-  size_t n_lines = 0;
   if (vkf_text_tokenizer_create(&env, &files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
-  for (char *line = strtok((char *)vectors.data, "\n"); line; line = strtok(NULL, "\n"), n_lines++) {
-    json_t *json = json_loads(line, 0, NULL);
-    assert_line(tokenizer, &env, json);
-    json_decref(json);
-  }
-  assert_int_equal(n_lines, 57);
+  assert_lines(tokenizer, &env, &vectors, 57);
   vkf_text_tokenizer_destroy(&tokenizer);
   assert_int_equal(env.live_bytes, 0);
   free((char *)vectors.data);
